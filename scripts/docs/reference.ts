@@ -145,6 +145,7 @@ export const topics: readonly (readonly [topic: string, fields: readonly string[
       "strip",
       "warpgroups",
       "rowGroups",
+      "correctionWarps",
       "swapAB",
       "ctaGroup",
       "frag",

@@ -30,6 +30,7 @@ import { lower } from "./lower/lower.ts";
 import { kindOf, tileProblem } from "./nest.ts";
 import { accumulateInTensor } from "./passes/accumulateInTensor.ts";
 import { bindTensorTiles } from "./passes/bindTensorTiles.ts";
+import { correctSums } from "./passes/correctSums.ts";
 import { overlapAccumulators } from "./passes/overlapAccumulators.ts";
 import { overwriteFirst } from "./passes/overwriteFirst.ts";
 import { pairBlocks } from "./passes/pairBlocks.ts";
@@ -60,6 +61,7 @@ const products: Backend = {
     pairBlocks,
     splitRows,
     accumulateInTensor,
+    correctSums,
     passes.pipelineRing,
     specialiseEngines,
     pipelineProducts,

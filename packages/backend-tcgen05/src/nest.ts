@@ -79,6 +79,7 @@ function directives(s: TensorSchedule, kind: TensorKind, meets: boolean): readon
       },
     },
     s.swapAB ? { name: "swapAB", args: {} } : null,
+    s.correctionWarps ? { name: "correctionWarps", args: { warps: 4 } } : null,
     s.rowGroups > 1 ? { name: "splitRows", args: { groups: s.rowGroups } } : null,
     // Parts of a tile meet in registers, all columns at once.
     { name: "accumulate", args: { columns: meets ? (s.swapAB ? s.tileM : s.tileN) : s.loadColumns } },

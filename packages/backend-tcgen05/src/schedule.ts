@@ -54,6 +54,12 @@ export const scheduleModel = {
         return { rowGroups: 1, tile: [rows / Number(rowGroups), ...others] };
       },
     },
+    flagField({
+      name: "correctionWarps",
+      summary:
+        "of products that follow each other: sums of all parts stay in tensor memory, where four warps of their own scale them, but where all factors are 1; off: threads add each part's products to sums in registers",
+      default: "off",
+    }),
     coreFields.swizzle,
     intField({
       name: "accumulators",

@@ -101,3 +101,67 @@ handEditsOf(
   inTensor,
   { numSms: 1 },
 );
+
+/** Of sums that products and correction warps write by turns. */
+const inTurn: readonly HandEdit[] = [
+  {
+    what: "sums are scaled while products may still be added",
+    change: { kind: "drop", line: /mbar\.wait %products1_full/ },
+    code: "TW3157",
+    line: /copy %columns <- %tacc|mbar\.arrive %products1_empty/,
+    ptx: /./,
+    emulator: /^[HD]/,
+  },
+  {
+    what: "nobody is told that sums are scaled",
+    change: { kind: "drop", line: /mbar\.arrive %products1_empty/ },
+    code: "TW3145",
+    line: /mbar\.wait %products1_(full|empty)/,
+    ptx: /./,
+    emulator: stuck,
+  },
+  {
+    what: "products are added before sums are scaled",
+    change: { kind: "drop", line: /mbar\.wait %products1_empty/ },
+    code: "TW3157",
+    line: /mma %tacc/,
+    ptx: /./,
+    emulator: /^[HD]/,
+  },
+  {
+    what: "sums are handed back behind no fence",
+    change: { kind: "drop", line: /fence tensor-before/, nth: 3 },
+    code: "TW3153",
+    line: /mbar\.arrive %products1_empty/,
+    ptx: /^-.*tcgen05\.fence::before/,
+    emulator: /^H085/,
+  },
+  {
+    what: "sums are stored elsewhere than they were loaded from",
+    change: { kind: "replace", line: /copy %tacc/, from: /0 : 128, 0/, to: "0 : 128, 16" },
+    code: "TW3166",
+    line: /vote/,
+    ptx: null,
+    emulator: null,
+  },
+  {
+    what: "the first products add to what stood there",
+    change: { kind: "replace", line: /mma %tacc/, from: / keep .*$/, to: "" },
+    code: "TW3158",
+    line: /mma %tacc/,
+    ptx: /./,
+    emulator: /^[HD]/,
+  },
+];
+handEditsOf(
+  tcgen05,
+  "a chain of two products with its sums in tensor memory",
+  {
+    from: readFileSync(new URL("../../../examples/online-softmax.tile", import.meta.url), "utf8"),
+    target: target.value,
+    schedule:
+      "tile=128x64x64 ctaGroup=1 stages=2 chainTile=64x64 chainOperand=tensor pipelineProducts=on correctionWarps=on accumulators=1 sched=tiles storeStages=1",
+  },
+  inTurn,
+  { numSms: 1 },
+);

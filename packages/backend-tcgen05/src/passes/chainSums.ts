@@ -2,7 +2,7 @@
 
 import type { Buffer, Expr, Stmt, TileProgram, View } from "@tilewright/ir";
 import { eachStmt, lit, tensorPlace, wholeView, withBody } from "@tilewright/ir";
-import { loadedTile, loadOf, stepOf } from "./tensorLoads.ts";
+import { freshName, loadedTile, loadOf, stepOf } from "./tensorLoads.ts";
 
 type For = Extract<Stmt, { kind: "for" }>;
 
@@ -83,10 +83,6 @@ export function chainSums(program: TileProgram, most: number): TileProgram | nul
     ],
   };
 }
-
-/** The name, or one like it that no buffer has. */
-const freshName = (program: TileProgram, name: string): string =>
-  program.buffers.some((b) => b.name === name) ? freshName(program, `${name}_`) : name;
 
 /** The accumulators of a loop that only multiplies and brings what it multiplies; none of other loops. */
 function sumsOf({ body }: For): readonly string[] {

@@ -8,9 +8,12 @@ import {
   isElementStmt,
   lit,
   mul,
+  peelEnds,
   placedAt,
   rewriteStmts,
+  sub,
   v,
+  viewsOf,
   withBody,
 } from "@tilewright/ir";
 
@@ -19,8 +22,8 @@ type Event = "acquire" | "commit" | "wait" | "release";
 
 const once: Edge = { kind: "mbarrier", arrivals: 1 };
 
-/** Names of the rings of sums and of factors. */
-const [PRODUCTS, FACTORS] = ["products", "factors"] as const;
+/** Names of the rings of sums, of factors, and of what threads hand other threads of each row. */
+const [PRODUCTS, FACTORS, ROWS] = ["products", "factors", "rows"] as const;
 
 const ringsNamed = (
   name: string,
@@ -46,17 +49,24 @@ export function withHandOvers(program: TileProgram, sums: readonly string[], war
     (name) => made.has(name) && bufferOf(program, name).space !== "register",
   );
   const each: Edge = { kind: "mbarrier", arrivals: warps };
+  const changed = new Set(sums.filter((name) => made.has(name)));
+  const rows = handedTiles(program, sums);
   const rings = [
-    ...ringsNamed(PRODUCTS, sums, () => ({ transport: "tcgen05.mma", full: once, empty: each })),
+    ...ringsNamed(PRODUCTS, sums, (name) => ({
+      ...(changed.has(name) ? { carried: true as const } : {}),
+      ...{ transport: "tcgen05.mma", full: once, empty: each },
+    })),
     ...ringsNamed(FACTORS, factors, (name) => ({
       transport: bufferOf(program, name).space === "tensor" ? "tcgen05.st" : "direct",
       full: each,
       empty: once,
     })),
+    ...ringsNamed(ROWS, rows, () => ({ transport: "tcgen05.st", full: each, empty: each })),
   ];
   const between = (stmts: readonly Stmt[], at: Expr): readonly Stmt[] =>
     rings.reduce<readonly Stmt[]>(
-      (list, ring) => withEvents(list, ring, at),
+      (list, ring) =>
+        ring.carried === true ? withTurns(program, list, ring, at) : withEvents(list, ring, at),
       lateZeros(stmts, made).flatMap((stmt): readonly Stmt[] => {
         if (stmt.kind !== "for" || multiplies(stmt)) return [stmt];
         return [{ ...stmt, body: between(stmt.body, numbered(at, stmt)) }];
@@ -71,6 +81,65 @@ export function withHandOvers(program: TileProgram, sums: readonly string[], war
     ),
     rings: [...program.rings, ...rings],
   };
+}
+
+/** Tensor tiles that threads store and other threads load: no product has to do with them. */
+export const handedTiles = (program: TileProgram, sums: readonly string[]): readonly string[] => {
+  const copies = eachStmt(program.body).filter((stmt) => stmt.kind === "copy");
+  const loaded = new Set(copies.map(({ src }) => src.buffer));
+  const stored = new Set(copies.filter(isMade).map(({ dst }) => dst.buffer));
+  return [...stored].filter((name) => loaded.has(name) && !sums.includes(name));
+};
+
+/**
+ * As `withEvents`, of sums that products of all turns of a loop are added to: a turn's threads change what the products of the turn before have left, and those of this one are added to that. The last
+ * turn's are read behind the loop. The first turn's threads find what nobody has made: `withoutFirst` leaves them out.
+ */
+function withTurns(
+  program: TileProgram,
+  stmts: readonly Stmt[],
+  { name: ring, buffers: [tile = ""] }: Ring,
+  at: Expr,
+): readonly Stmt[] {
+  const taken = (chunk: Expr, stmt: Stmt): readonly Stmt[] => [
+    { kind: "wait", ring, at: chunk, pending: 0 },
+    stmt,
+    { kind: "release", ring, at: chunk },
+  ];
+  const loop = stmts.find((stmt) => stmt.kind === "for" && !multiplies(stmt) && touches(stmt, tile));
+  return stmts.flatMap((stmt): readonly Stmt[] => {
+    if (stmt.kind === "vote" && touches(stmt, tile)) return taken(sub(at, lit(1)), stmt);
+    if (stmt.kind === "for" && multiplies(stmt) && touches(stmt, tile))
+      return [{ kind: "acquire", ring, at }, stmt, { kind: "commit", ring, at }];
+    if (loop?.kind === "for" && stmt.kind === "copy" && reads(stmt, tile)) {
+      const last = taken(v(loop.var), stmt);
+      return peelEnds(program, loop)?.last(last) ?? last;
+    }
+    return [stmt];
+  });
+}
+
+const touches = (stmt: Stmt, tile: string): boolean =>
+  eachStmt([stmt]).some((each) => viewsOf(each).some(({ buffer }) => buffer === tile));
+
+/** Loops that change sums of the turn before: their first turns do nothing with these, and stand in front. */
+export function withoutFirst(program: TileProgram, stmts: readonly Stmt[]): readonly Stmt[] {
+  return rewriteStmts(stmts, (stmt) => {
+    if (stmt.kind !== "for") return stmt;
+    const rings = program.rings.filter(
+      ({ name, carried }) =>
+        carried === true && stmt.body.some((each) => each.kind === "wait" && each.ring === name),
+    );
+    const ends = rings.length === 0 ? null : peelEnds(program, stmt);
+    if (ends === null) return stmt;
+    const others = stmt.body.filter(
+      (each) =>
+        !rings.some(({ name, buffers }) =>
+          "ring" in each ? each.ring === name : buffers.some((tile) => touches(each, tile)),
+        ),
+    );
+    return [...ends.first(others), ends.rest];
+  });
 }
 
 /** The number of a loop's turn among those of the loops around it. */

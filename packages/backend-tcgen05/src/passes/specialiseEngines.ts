@@ -3,7 +3,7 @@
 import type { Edge, Pass, Ring, Stmt, TileProgram } from "@tilewright/ir";
 import { eachStmt, lit, onlyStmts, takeDirective, viewsOf, withBody } from "@tilewright/ir";
 import { accumulatesInTensor } from "./accumulateInTensor.ts";
-import { withHandOvers } from "./handOvers.ts";
+import { handedTiles, withHandOvers, withoutFirst } from "./handOvers.ts";
 
 type Tiles = Extract<Stmt, { kind: "tiles" }>;
 type Role = Extract<Stmt, { kind: "role" }>;
@@ -124,8 +124,16 @@ function chained(input: TileProgram, sums: readonly string[]): TileProgram {
   } as const;
   const transports = new Map(program.rings.map(({ name, transport }) => [name, transport]));
   const filled = new Set(input.rings.flatMap((ring) => ring.buffers));
+  const handed = handedTiles(input, sums);
+  const tilesOf = tilesIn(program, handed);
   const roleOf = (stmt: Stmt): string => {
     if ("ring" in stmt) {
+      if (
+        program.rings.some(
+          ({ name, buffers }) => name === stmt.ring && buffers.some((b) => handed.includes(b)),
+        )
+      )
+        return "epilogue";
       const transport = transports.get(stmt.ring);
       const [fills, empties] =
         sides[transport !== undefined && transport in sides ? (transport as keyof typeof sides) : "tma"];
@@ -134,7 +142,7 @@ function chained(input: TileProgram, sums: readonly string[]): TileProgram {
     if (stmt.kind === "copy" && filled.has(stmt.dst.buffer)) return "producer";
     return isProduct(stmt, sums) ? "multiply" : "epilogue";
   };
-  const groups = groupsOf(input, sums);
+  const groups = groupsOf(input, sums, handed);
   const of = (name: string, first: number, warps: number, { body }: Tiles): Role =>
     role(
       name,
@@ -143,7 +151,7 @@ function chained(input: TileProgram, sums: readonly string[]): TileProgram {
       onlyStmts(body, (stmt) => roleOf(stmt) === name),
     );
   const groupOf = (stmt: Stmt): number => {
-    const names = tilesOf(program, stmt);
+    const names = tilesOf(stmt);
     return Math.max(
       0,
       groups.findIndex((group) => names.some((name) => group.has(name))),
@@ -155,7 +163,10 @@ function chained(input: TileProgram, sums: readonly string[]): TileProgram {
         group === 0 ? "epilogue" : `epilogue${group}`,
         group * EPILOGUE_WARPS,
         EPILOGUE_WARPS,
-        onlyStmts(body, (stmt) => roleOf(stmt) === "epilogue" && groupOf(stmt) === group),
+        withoutFirst(
+          program,
+          onlyStmts(body, (stmt) => roleOf(stmt) === "epilogue" && groupOf(stmt) === group),
+        ),
       ),
     );
   const others = groups.length * EPILOGUE_WARPS;
@@ -172,19 +183,41 @@ function chained(input: TileProgram, sums: readonly string[]): TileProgram {
   );
 }
 
-/** Tiles that a statement has to do with: of events those of the ring. */
-const tilesOf = ({ rings }: TileProgram, stmt: Stmt): readonly string[] =>
-  "ring" in stmt
-    ? [...(rings.find(({ name }) => name === stmt.ring)?.buffers ?? [])]
-    : viewsOf(stmt).map(({ buffer }) => buffer);
+/** Tiles that a statement has to do with: of events those of the ring, or, of tiles that threads hand each other, the registers of those who store or load. */
+function tilesIn({ rings, body }: TileProgram, handed: readonly string[]): (stmt: Stmt) => readonly string[] {
+  const copies = eachStmt(body).filter((stmt) => stmt.kind === "copy");
+  return (stmt) => {
+    if (!("ring" in stmt)) return viewsOf(stmt).map(({ buffer }) => buffer);
+    const { buffers } = rings.find(({ name }) => name === stmt.ring) ?? { buffers: [] };
+    const [tile = ""] = buffers;
+    if (!handed.includes(tile)) return buffers;
+    return stmt.kind === "acquire" || stmt.kind === "commit"
+      ? copies.flatMap(({ src, dst }) => (dst.buffer === tile ? [src.buffer] : []))
+      : copies.flatMap(({ src, dst }) => (src.buffer === tile ? [dst.buffer] : []));
+  };
+}
 
 /** Tiles that threads hold or make and products write, by groups that have nothing to do with each other: each has threads of its own. */
-function groupsOf(program: TileProgram, sums: readonly string[]): readonly ReadonlySet<string>[] {
-  const all = eachStmt(program.body);
+function groupsOf(
+  program: TileProgram,
+  sums: readonly string[],
+  handed: readonly string[],
+): readonly ReadonlySet<string>[] {
+  const stored = new Set(
+    eachStmt(program.body).flatMap((s) =>
+      s.kind === "copy" && s.transport === "tcgen05.st" ? [s.dst.buffer] : [],
+    ),
+  );
+  // Products of sums that threads change are read of some threads and written for others, which that does not link.
+  const all = eachStmt(program.body).filter((stmt) => stmt.kind !== "mma" || !stored.has(stmt.acc.buffer));
   const made = new Set(all.flatMap((stmt) => (stmt.kind === "map" ? [stmt.dst.buffer] : [])));
   const own = new Set(
     program.buffers.flatMap(({ name, space }) =>
-      space === "register" || space === "tensor" || (space === "shared" && made.has(name)) ? [name] : [],
+      space === "register" ||
+      (space === "tensor" && !handed.includes(name)) ||
+      (space === "shared" && made.has(name))
+        ? [name]
+        : [],
     ),
   );
   const groups: Set<string>[] = [];

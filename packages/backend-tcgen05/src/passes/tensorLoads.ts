@@ -1,7 +1,7 @@
 /** Loads of tensor tiles into registers: how many columns they take, and who then holds what. */
 
 import { WARP } from "@tilewright/core";
-import type { Buffer, OwnershipMode, Stmt, TensorForm, TensorPlace, View } from "@tilewright/ir";
+import type { Buffer, OwnershipMode, Stmt, TensorForm, TensorPlace, TileProgram, View } from "@tilewright/ir";
 import { registerBuffer, TENSOR_LANES } from "@tilewright/ir";
 
 const WARPS = TENSOR_LANES / WARP;
@@ -9,17 +9,26 @@ const WARPS = TENSOR_LANES / WARP;
 /** Columns of the narrowest load of half the lanes: 16x256b (PTX ISA, tcgen05.ld). */
 const HALF_COLUMNS = 8;
 
-export const loadOf = (dst: View, src: View): Stmt => ({
-  kind: "copy",
-  dst,
-  src,
-  transport: "tcgen05.ld",
-  guard: [false, false],
-  when: null,
-  dist: null,
-  vector: [1, 1],
-  multicast: null,
-});
+const moveBy =
+  (transport: "tcgen05.ld" | "tcgen05.st") =>
+  (dst: View, src: View): Stmt => ({
+    kind: "copy",
+    dst,
+    src,
+    transport,
+    guard: [false, false],
+    when: null,
+    dist: null,
+    vector: [1, 1],
+    multicast: null,
+  });
+
+export const loadOf = moveBy("tcgen05.ld");
+export const storeOf = moveBy("tcgen05.st");
+
+/** The name, or one like it that no buffer has. */
+export const freshName = ({ buffers }: Pick<TileProgram, "buffers">, name: string): string =>
+  buffers.some((b) => b.name === name) ? freshName({ buffers }, `${name}_`) : name;
 
 /** Columns that one step takes of an accumulator. */
 export function stepOf({ form, columns }: TensorPlace, most: number): number {

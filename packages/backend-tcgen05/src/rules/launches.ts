@@ -1,7 +1,7 @@
 /** Problems whose sizes come with the launch, one at a time or as a list of groups. */
 import { countedRules } from "@tilewright/codegen";
 import { rowIndexOf, symbolicSizes } from "@tilewright/core";
-import { GATHERED_ROWS, hasOneMap } from "@tilewright/ir";
+import { GATHERED_ROWS, hasOneMap, TENSOR_LANES } from "@tilewright/ir";
 import { type Rule, rule } from "./rule.ts";
 
 export const launchRules: readonly Rule[] = [
@@ -47,6 +47,21 @@ export const launchRules: readonly Rule[] = [
           message:
             "groups of rows store what they have made of theirs by themselves, each with the rows of an instruction",
           hint: "nearest legal: rowGroups=1; with rowGroups=2 ctaGroup=1 swapAB=off cluster=1x1 sched=tiles epi=direct and tiles of 128 or 256 rows",
+        },
+  ),
+  rule("TW2438", "correctionWarps", ({ s }) =>
+    !s.correctionWarps ||
+    (s.ctaGroup === 1 &&
+      !s.swapAB &&
+      s.clusterM * s.clusterN === 1 &&
+      s.sched === "tiles" &&
+      s.rowGroups === 1 &&
+      s.tileM === TENSOR_LANES)
+      ? null
+      : {
+          message:
+            "sums that stay in tensor memory are those of one work tile, of which a lane has a row and its factor",
+          hint: `nearest legal: correctionWarps=off; with it ctaGroup=1 swapAB=off cluster=1x1 sched=tiles rowGroups=1 and tiles of ${TENSOR_LANES} rows`,
         },
   ),
   rule("TW2436", "overlappedColumns", ({ s, problem }) =>

@@ -149,5 +149,14 @@ export const attentionOptions: AttentionOptions = {
         ...{ alibi: true, bias: "qs", window: 8, backward: "kv" },
       },
     ],
+    // Sums in tensor memory, which correction warps scale: with factors in either memory, all parts or those up to a mask, through a staged tile and without.
+    [
+      "tile=128x128x64 ctaGroup=1 stages=2 chainTile=128x64 chainOperand=tensor pipelineProducts=on correctionWarps=on accumulators=1 sched=tiles storeStages=1 epi=direct",
+      { queries: 140, keys: 390, headDim: 128, dtype: "bf16", causal: true, lse: true },
+    ],
+    [
+      "tile=128x64x64 ctaGroup=1 stages=2 chainTile=64x64 chainOperand=shared correctionWarps=on accumulators=1 sched=tiles storeStages=1 epi=tma",
+      { queries: 100, keys: 320, headDim: 64, dtype: "f16", alibi: true, heads: 2 },
+    ],
   ],
 };

@@ -25,21 +25,30 @@ interface Threads {
   readonly registers: number;
   /** Whether they have a budget of their own. */
   readonly budgeted: boolean;
+  /** Whether others hold sums of all parts. */
+  readonly apart?: boolean;
 }
 
 /** Most registers of a thread, the step in which a block's threads have them, and those beside tensor memory that hold no elements (ptxas 13.0, sm_100a, of 255: 192 columns spill 72 bytes beside masks, 556 beside soft caps). */
 const [MOST, STEP, BESIDE_TENSOR] = [255, 8, 51];
 
+/** Warps of a sub-partition, and registers that hold no elements where others hold the sums (ptxas 13.0, sm_100a, of 168: 128 columns spill nothing beside masks and soft caps, 284 bytes where maps read a parameter). */
+const [SUBPARTITION_WARPS, BESIDE_SUMS] = [4 * 32, 40];
+
 /** Beside tensor memory: a thread for each of its lanes and group of rows. */
 function besideTensor({ directives, launch }: TileProgram): Threads {
   const split = directives.find((d) => d.name === "splitRows");
   const groups = (split?.name === "splitRows" && split.args.groups) || 1;
-  const each = (REGISTERS * 128) / (launch.threads + (groups - 1) * TENSOR_LANES);
-  const registers = Math.min(MOST, each - (each % STEP)) - BESIDE_TENSOR;
+  const apart = directives.some(({ name }) => name === "correctionWarps");
+  const others = apart ? 2 * groups - 1 : groups - 1;
+  const threads = launch.threads + others * TENSOR_LANES;
+  const each = apart ? REGISTERS / Math.ceil(threads / SUBPARTITION_WARPS) : (REGISTERS * 128) / threads;
+  const registers = Math.min(MOST, each - (each % STEP)) - (apart ? 0 : BESIDE_TENSOR);
   return {
     count: TENSOR_LANES * groups,
     registers,
     budgeted: true,
+    apart,
   };
 }
 
@@ -78,33 +87,33 @@ interface Parts {
 /** Whether threads have registers for a tile's elements, and where loops go over parts for those of a part beside them. */
 export function fitsThreads(
   [rows, columns]: readonly [number, number],
-  { count, registers, budgeted }: Threads,
+  { count, registers, budgeted, apart = false }: Threads,
   parts: Parts | null,
 ): boolean {
   const ofThread = (of: number): number => (rows * of) / count;
   if (parts === null) return ofThread(columns + ROW_VALUES) <= registers - OTHERS;
   const { width, held, sums, factor, read, whole } = parts;
-  const tiles = columns * sums + width * held;
+  const [ofSums, ofPart] = [columns * sums, width * held];
+  if (apart) return Math.max(ofThread(ofSums), ofThread(ofPart) + read) + BESIDE_SUMS <= registers;
+  const tiles = ofSums + ofPart;
   const all = ofThread(tiles + width * factor) + read;
   if (budgeted) return all + (whole ? BUDGETED.whole : BUDGETED.masked) <= registers;
   const both = ofThread(tiles + 2 * ROW_VALUES);
   return both <= MOST_IN_PARTS && all + ofThread(2 * ROW_VALUES) <= registers - OTHERS;
 }
 
-/** Whether maps of a loop over parts read matrices. */
-export const readsMatrices = (program: AxisProgram): boolean =>
+/** Whether maps of a loop over parts read parameters, of two axes or `any`. */
+export const readsParameters = (program: AxisProgram, any: boolean): boolean =>
   program.body.some(
     (loop) =>
       loop.kind === "for" &&
       loop.body.some(
         (stmt) =>
           stmt.kind === "map" &&
-          leavesOf(stmt.value).some(
-            (leaf) =>
-              leaf.kind === "element" &&
-              isParameter(namedIn(program, leaf.name)) &&
-              namedIn(program, leaf.name).axes.length > 1 &&
-              namedIn(program, leaf.name).axes.includes(loop.axis),
-          ),
+          leavesOf(stmt.value).some((leaf) => {
+            if (leaf.kind !== "element") return false;
+            const named = namedIn(program, leaf.name);
+            return isParameter(named) && (any || (named.axes.length > 1 && named.axes.includes(loop.axis)));
+          }),
       ),
   );

@@ -16,7 +16,7 @@ import {
   readsOf,
   wholeFactors,
 } from "./loops.ts";
-import { fitsThreads, READ_VALUES, readsMatrices, threadsOf } from "./registers.ts";
+import { fitsThreads, READ_VALUES, readsParameters, threadsOf } from "./registers.ts";
 import { type AxisProgram, type AxisStmt, axisOf, namedIn } from "./types.ts";
 
 /** Copies of a chunk run beside the products of another. */
@@ -123,8 +123,9 @@ export function scheduleProgram(
   // Tensor engines read factors in memory, as they are made.
   const registersHold = !has("engines") && (threads.budgeted || has("pipelineProducts"));
   const factor = registersHold ? sizeOf(anchor.problem.a.dtype) / 4 : 0;
-  // Beside tensor memory elements of a matrix are read one behind the other, and need no registers of their own (ptxas 13.0, sm_100a).
-  const read = readsMatrices(program) && !has("engines") ? READ_VALUES : 0;
+  // Beside tensor memory elements of a matrix are read one behind the other, and need no registers of their own (ptxas 13.0, sm_100a), unless others hold the sums.
+  const reads = readsParameters(program, threads.apart === true) && (!has("engines") || threads.apart);
+  const read = reads ? READ_VALUES : 0;
   const divides = program.body.every(
     (stmt) =>
       !isColumnLoop(stmt) ||

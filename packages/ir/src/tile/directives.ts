@@ -124,6 +124,7 @@ const directiveTable = {
   },
   swapAB: {},
   splitRows: { groups: count(1, "groups of rows, each with threads of its own", 1, 2) },
+  correctionWarps: { warps: count(4, "warps that scale sums of all parts in tensor memory", 4, 4) },
   accumulate: { columns: count(32, "columns of an accumulator that one load takes", 1, COLUMNS) },
   fragment: {
     step: count(1, "elements of k a step", 1, STEPS),

@@ -21,6 +21,7 @@ export {
   type ElementStmt,
   elementDomain,
   elementSources,
+  factorOf,
   isElementStmt,
 } from "./elements.ts";
 export {

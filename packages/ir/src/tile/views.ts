@@ -3,6 +3,7 @@
  * so that a new statement or field is one line here.
  */
 import { mapLeaves } from "@tilewright/core";
+import { equalExpr } from "./expr.ts";
 import type { Cond, ElementExpr, Expr, Of, StepView, Stmt, StmtKind, View, Within } from "./types.ts";
 
 /** What becomes of the parts of a statement; a part that comes back as it was leaves the statement as it is. */
@@ -171,3 +172,10 @@ export const readsOf = (stmt: Stmt): readonly View[] => collect(stmt, "reads");
 
 /** Those that it writes or adds to. */
 export const writesOf = (stmt: Stmt): readonly View[] => collect(stmt, "writes");
+
+/** Whether two views begin at the same element of one slot. */
+export const sameView = (a: View, b: View): boolean =>
+  a.buffer === b.buffer &&
+  equalExpr(a.slot, b.slot) &&
+  equalExpr(a.origin[0], b.origin[0]) &&
+  equalExpr(a.origin[1], b.origin[1]);

@@ -396,6 +396,12 @@ const rejected: readonly Rejected[] = [
   },
   {
     code: "TW3116",
+    what: "copied chunks that are carried on",
+    stage: "pipelined",
+    edits: [["ring %ring slots 3 buffers", "ring %ring slots 3 carried buffers"]],
+  },
+  {
+    code: "TW3116",
     what: "copy by another transport than the ring's",
     stage: "pipelined",
     edits: [["transport cp.async guard(rows, cols) when %pt", "guard(rows, cols) when %pt"]],

@@ -29,7 +29,10 @@ export function arrivals(
   const met: readonly Stmt[] = elected ? [] : [{ kind: "warp.sync" }];
   const warp: Arriver = elected ? "thread" : "warp";
   const before: readonly Stmt[] = [{ kind: "fence", what: "tensor-before" }];
-  if (ring.transport === "tcgen05.mma")
+  if (
+    ring.transport === "tcgen05.mma" ||
+    (ring.transport === "tcgen05.st" && !readByTensorCores(program, ring))
+  )
     return [...before, ...met, { kind: "mbar.arrive", barrier, by: warp, to: pair ? "leader" : "own" }];
   if (holdsResponses(ring))
     return [

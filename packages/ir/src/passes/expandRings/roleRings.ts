@@ -317,6 +317,14 @@ export class RoleRings {
     return arrivals({ program, role, loadsOverlapped }, ring, pipeline);
   }
 
+  /** Whether what the role writes into a ring's slot is a chunk that it has waited for. */
+  #changes(ring: Ring): boolean {
+    return (
+      ring.carried === true &&
+      !eachStmt(this.#role.body).some((s) => s.kind === "acquire" && s.ring === ring.name)
+    );
+  }
+
   /** The statement with pipelines for the slots of its views. */
   #placed(stmt: Stmt, within: Within): Stmt {
     const at =
@@ -325,7 +333,8 @@ export class RoleRings {
         const ring = this.#ringOf.get(view.buffer);
         if (ring === undefined) return view;
         const wanted = view.slot.kind === "mod" ? view.slot.lhs : view.slot;
-        const name = this.#slotName(this.#cursor(ring, side), wanted, within);
+        const cursor = this.#cursor(ring, this.#changes(ring) ? "consumer" : side);
+        const name = this.#slotName(cursor, wanted, within);
         if (name === null)
           throw new RangeError(
             `the slot of %${view.buffer} is not that of the chunk at which role ${this.#role.name} is in %${ring.name}`,

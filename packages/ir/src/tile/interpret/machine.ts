@@ -174,7 +174,7 @@ export class Machine implements Hooks {
   emptied(ring: Ring): (place: number) => void {
     const memories = ring.buffers.flatMap((b) => this.#memories.get(b) ?? []);
     return (place) => {
-      for (const memory of memories) emptySlot(memory, place, ring.overlapped);
+      if (ring.carried !== true) for (const memory of memories) emptySlot(memory, place, ring.overlapped);
     };
   }
 
@@ -198,7 +198,7 @@ export class Machine implements Hooks {
     switch (stmt.kind) {
       case "fill": {
         const dst = view(stmt.dst);
-        return (thread) => fill(this.#written(dst(thread.cells), at), stmt.value, at);
+        return (thread) => fill(this.#written(dst(thread.cells), thread, at), stmt.value, at);
       }
       case "copy":
         return this.#copy(stmt, table, at);
@@ -215,7 +215,7 @@ export class Machine implements Hooks {
           const read = (place: (cells: Cells) => Place): Place => this.#read(place(cells), thread, at);
           const [lhs, rhs] = [read(a), read(b)];
           const scales = factors === undefined ? null : { a: read(factors.a), b: read(factors.b) };
-          const sum = this.#written(acc(cells), at);
+          const sum = this.#written(acc(cells), thread, at);
           const runs = columnRuns(stmt.columns, sum.cols);
           if (!keeps(cells)) for (const run of runs) fill(columnsOf(sum, run), 0, at);
           if (beside !== null) {
@@ -235,7 +235,7 @@ export class Machine implements Hooks {
           else if (part === null) multiply(sum, lhs, rhs, scales, this.#scratch, at);
           else {
             const { every } = stmt.twoLevel ?? { every: 1 };
-            const sums = this.#written(part(cells), at);
+            const sums = this.#written(part(cells), thread, at);
             multiplyInTwoLevels({ acc: sum, part: sums, a: lhs, b: rhs, scales, every }, this.#scratch, at);
           }
         };
@@ -248,7 +248,7 @@ export class Machine implements Hooks {
           const { cells } = thread;
           const read = (place: (cells: Cells) => Place): Place => this.#read(place(cells), thread, at);
           const scales = factors ? { a: read(factors.a), b: factors.b ? read(factors.b) : null } : null;
-          addScaled(this.#written(acc(cells), at), read(part), scales, 0, at);
+          addScaled(this.#written(acc(cells), thread, at), read(part), scales, 0, at);
         };
       }
       case "map":
@@ -270,7 +270,7 @@ export class Machine implements Hooks {
     return (thread) => {
       const places = sources.map((source) => this.#read(source(thread.cells), thread, at));
       const origins = from.map((each) => each(thread.cells));
-      runElements(stmt, this.#written(dst(thread.cells), at), places, origins, at);
+      runElements(stmt, this.#written(dst(thread.cells), thread, at), places, origins, at);
     };
   }
 
@@ -279,11 +279,15 @@ export class Machine implements Hooks {
     const dst = compileView(stmt.dst, this.#memories, table, at);
     const src = compileView(stmt.src, this.#memories, table, at);
     const when = stmt.when === null ? null : compileCond(stmt.when, table);
-    const flies = stmt.transport !== "direct" && this.#ringOfBuffer.has(stmt.dst.buffer);
+    const ring = this.#ringOfBuffer.get(stmt.dst.buffer);
+    // Consumers that change a chunk have done so when they release it.
+    const flies =
+      stmt.transport !== "direct" &&
+      this.#program.rings.some(({ name, carried }) => name === ring && carried !== true);
     return (thread) => {
       const { cells } = thread;
       if (when !== null && !when(cells)) return;
-      const [to, from] = [this.#written(dst(cells), at), this.#read(src(cells), thread, at)];
+      const [to, from] = [this.#written(dst(cells), thread, at), this.#read(src(cells), thread, at)];
       const move = (): void =>
         stmt.transport === "tcgen05.cp" || stmt.transport === "factors"
           ? copyFactors(to, from, at)
@@ -315,8 +319,8 @@ export class Machine implements Hooks {
     return name === undefined ? undefined : this.#control.rings.get(name);
   }
 
-  #written(place: Place, at: string): Place {
-    this.#ring(place)?.checkWrite(place.slot, at);
+  #written(place: Place, { name }: Thread, at: string): Place {
+    this.#ring(place)?.checkWrite(place.slot, name, at);
     return place;
   }
 

@@ -139,7 +139,8 @@ export class RingState {
     this.#releases.delete(before);
     this.acquired = chunk;
     const slot = chunk % placesOf(this.ring);
-    for (const memory of this.#memories) emptySlot(memory, slot, this.ring.overlapped);
+    if (this.ring.carried !== true)
+      for (const memory of this.#memories) emptySlot(memory, slot, this.ring.overlapped);
   }
 
   /** Rings of a block's barriers, in a loop around the one over chunks, begin again with chunk 0 where nothing of the turn before is copied or read any more. */
@@ -235,8 +236,12 @@ export class RingState {
         );
   }
 
-  /** Writes go to chunks between acquire and commit. */
-  checkWrite(slot: number, at: string): void {
+  /** Writes go to chunks between acquire and commit; those of a consumer, where chunks are carried on, to one that it has waited for. */
+  checkWrite(slot: number, writer: string, at: string): void {
+    if (this.ring.carried === true && this.#consumers.has(writer)) {
+      this.checkRead(slot, writer, at);
+      return;
+    }
     for (let t = this.committed + 1; t <= this.acquired; t++) if (t % placesOf(this.ring) === slot) return;
     this.#fail(
       at,

@@ -247,11 +247,11 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
   },
   ...Object.fromEntries(spaces.map((space) => [space, bufferSyntax(space)])),
   ring: {
-    syntax: "ring %NAME slots N overlapped COLUMNS buffers(%A, %B) transport T full EDGE empty EDGE",
+    syntax: "ring %NAME slots N overlapped COLUMNS carried buffers(%A, %B) transport T full EDGE empty EDGE",
     print: (p) =>
       p.rings.map(
         (r) =>
-          `ring %${r.name} slots ${r.slots}${r.overlapped === undefined ? "" : ` overlapped ${r.overlapped}`} buffers(${r.buffers.map((b) => `%${b}`).join(", ")})${printClauses(ringClauses, r, noBuffers)}`,
+          `ring %${r.name} slots ${r.slots}${r.overlapped === undefined ? "" : ` overlapped ${r.overlapped}`}${r.carried === true ? " carried" : ""} buffers(${r.buffers.map((b) => `%${b}`).join(", ")})${printClauses(ringClauses, r, noBuffers)}`,
       ),
     parse: (c, head) => {
       const token = c.peek();
@@ -261,9 +261,17 @@ export const declarations: Readonly<Record<string, DeclarationSyntax>> = {
       const lap = c.eat("overlapped")
         ? { overlapped: c.integer("the columns that two places share", 1) }
         : {};
+      const carried = c.eat("carried") ? { carried: true as const } : {};
       c.expect("buffers", "after the number of slots");
       const buffers = c.list("the ring's buffers", () => c.buffer().name);
-      const ring: Ring = { name, slots, ...lap, buffers, ...parseClauses(c, ringClauses, "the ring") };
+      const ring: Ring = {
+        name,
+        slots,
+        ...lap,
+        ...carried,
+        buffers,
+        ...parseClauses(c, ringClauses, "the ring"),
+      };
       if (c.rings.has(name))
         c.fail(token, parseCodes.repeated, `two rings are called %${name}`, "rename one");
       c.rings.set(name, ring);

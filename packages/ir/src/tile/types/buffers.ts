@@ -128,6 +128,11 @@ export interface Ring {
    * the next chunk is released. Absent: chunks share nothing.
    */
   readonly overlapped?: number;
+  /**
+   * Of one accumulator, in a ring of one slot: a chunk goes on from what its consumers have left of the one before, which they may change between wait and release.
+   * Producers and consumers so write one place by turns. Absent: what a slot held is gone when it is acquired.
+   */
+  readonly carried?: true;
   readonly buffers: readonly string[];
   readonly transport: Transport;
   /** From commit to wait. Set by the pass that specialises; null before. */

@@ -95,8 +95,8 @@ export type Stmt =
       readonly body: readonly Stmt[];
     }
   /**
-   * Multiplications of tiles by `factor`, which a warp leaves out where all that it has of the factor is 1: they would change nothing. From stage machine on the
-   * warps that do them may wait for products before.
+   * Multiplications of tiles by `factor`, which a warp leaves out where all that it has of the factor is 1: they would change nothing. Tiles of tensor memory are loaded for that, and stored again where they
+   * were. From stage machine on the warps that do them may wait for products before.
    */
   | { readonly kind: "vote"; readonly factor: View; readonly body: readonly Stmt[] }
   /** Warps `first .. first + warps` of the block run `body`; `registers` is the setmaxnreg budget or null. Roles do not nest. */

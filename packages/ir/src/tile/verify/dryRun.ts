@@ -152,7 +152,9 @@ export class DryRun implements Hooks {
       this.#what === "rings" &&
       stmt.kind === "copy" &&
       stmt.transport !== "direct" &&
-      this.#ringOfBuffer.has(stmt.dst.buffer);
+      this.#subject.program.rings.some(
+        ({ buffers, carried }) => buffers.includes(stmt.dst.buffer) && carried !== true,
+      );
     const issues = this.#what === "barriers" && this.#subject.program.stage === "machine";
     const sums = issues ? this.#registers(stmt, table, at) : null;
     // Warps that have parts of a row meet.
@@ -189,7 +191,7 @@ export class DryRun implements Hooks {
       const slot = compileExpr(view.slot, table);
       return (thread) => {
         const state = this.#control.rings.get(ring);
-        if (kind === "write") state?.checkWrite(slot(thread.cells), at);
+        if (kind === "write") state?.checkWrite(slot(thread.cells), thread.name, at);
         else state?.checkRead(slot(thread.cells), thread.name, at);
       };
     }

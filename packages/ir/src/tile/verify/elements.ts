@@ -4,7 +4,7 @@ import { findAtom } from "../../atoms/atoms.ts";
 import { findWarpgroupAtom } from "../../atoms/warpgroup.ts";
 import { type ElementStmt, elementDomain, elementSources, factorOf, isElementStmt } from "../elements.ts";
 import { type OwnershipMode, reached, type Stmt, type View } from "../types.ts";
-import { viewsOf } from "../views.ts";
+import { sameView, viewsOf } from "../views.ts";
 import { codeExtent, codesOf, codeTypeOf, weightColumns, weightScaling } from "../weights.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier, viewText } from "./verifier.ts";
 
@@ -15,7 +15,7 @@ export const elements: Verifier = {
   name: "elements",
   code: "TW3166",
   property:
-    "what vote leaves out are multiplications by its factor; what map and reduce.row read has the statement's rows and columns, or fewer, each then for a run of them, and codes of weights their words; from stage staged on they write registers of f32, tiles that instructions take from registers, shared memory, or a further result in global memory, and one register tile says which thread has which element",
+    "what vote leaves out are multiplications by its factor, also of what is loaded from tensor memory and stored there again; what map and reduce.row read has the statement's rows and columns, or fewer, each then for a run of them, and codes of weights their words; from stage staged on they write registers of f32, tiles that instructions take from registers, shared memory, or a further result in global memory, and one register tile says which thread has which element",
   from: "nest",
   *check(subject) {
     // Instructions take some from registers, or from tensor memory, where threads store them.
@@ -30,7 +30,7 @@ export const elements: Verifier = {
     );
     for (const site of subject.sites) {
       const { stmt } = site;
-      if (stmt.kind === "vote") yield* voteFaults(site, stmt);
+      if (stmt.kind === "vote") yield* voteFaults(subject, site, stmt);
       if (!isElementStmt(stmt)) continue;
       const [rows, cols] = elementDomain(stmt);
       const dst = bufferAt(subject, stmt.dst.buffer);
@@ -105,14 +105,43 @@ export const elements: Verifier = {
   },
 };
 
-/** What a warp leaves out where its factors are 1 changes nothing there: multiplications by them. */
-function* voteFaults(at: Site, { factor, body }: Extract<Stmt, { kind: "vote" }>): Iterable<Fault> {
-  for (const stmt of body)
-    if (stmt.kind !== "wgmma.wait" && stmt.kind !== "pin" && factorOf(stmt)?.buffer !== factor.buffer)
+/** What a warp leaves out where its factors are 1 changes nothing there: multiplications by them, also of what is loaded from tensor memory for that, and stored again. */
+function* voteFaults(
+  subject: Subject,
+  at: Site,
+  { factor, body }: Extract<Stmt, { kind: "vote" }>,
+): Iterable<Fault> {
+  const scales = (stmt: Stmt | undefined): boolean =>
+    stmt !== undefined && factorOf(stmt)?.buffer === factor.buffer;
+  const moves = body.filter((stmt) => stmt.kind === "copy");
+  // Registers that hold columns of tensor memory while these are multiplied, and at no other time.
+  const passed = new Set(
+    moves.flatMap(({ dst, transport }) => (transport === "tcgen05.ld" ? [dst.buffer] : [])),
+  );
+  for (const { stmt } of subject.sites)
+    if (stmt.kind !== "vote" && !body.includes(stmt))
+      for (const { buffer } of viewsOf(stmt)) passed.delete(buffer);
+  const inPlace = (stmt: Stmt, i: number): boolean => {
+    if (stmt.kind !== "copy") return false;
+    const [other, held] = stmt.transport === "tcgen05.ld" ? [body[i + 2], stmt.dst] : [body[i - 2], stmt.src];
+    const map = body[stmt.transport === "tcgen05.ld" ? i + 1 : i - 1];
+    if (other?.kind !== "copy" || !passed.has(held.buffer) || !scales(map) || map?.kind !== "map")
+      return false;
+    const pair = [stmt.transport, other.transport];
+    return (
+      pair.includes("tcgen05.ld") &&
+      pair.includes("tcgen05.st") &&
+      sameView(stmt.src, other.dst) &&
+      sameView(stmt.dst, other.src) &&
+      sameView(map.dst, held)
+    );
+  };
+  for (const [i, stmt] of body.entries())
+    if (stmt.kind !== "wgmma.wait" && stmt.kind !== "pin" && !scales(stmt) && !inPlace(stmt, i))
       yield {
         at,
         message: `may leave out what is no multiplication by ${viewText(factor)}`,
-        hint: `write map %t = %t * %${factor.buffer} only`,
+        hint: `write map %t = %t * %${factor.buffer} only, or that of what is loaded from tensor memory and stored there again`,
       };
 }
 

@@ -2,16 +2,8 @@
 import { sizeOf } from "@tilewright/core";
 import { equalExpr } from "../expr.ts";
 import { tensorPlace } from "../tensor.ts";
-import {
-  type Buffer,
-  type Cond,
-  type Copy,
-  placesOf,
-  type Ring,
-  reached,
-  type Stmt,
-  type View,
-} from "../types.ts";
+import { type Buffer, type Cond, type Copy, placesOf, type Ring, reached, type Stmt } from "../types.ts";
+import { sameView } from "../views.ts";
 import { bufferAt, type Fault, type Verifier } from "./verifier.ts";
 
 /** Least bytes of an answer: clusterlaunchcontrol.try_cancel writes 16 (PTX ISA), a number is a word. */
@@ -21,12 +13,6 @@ const NUMBER_BYTES = 4;
 /** What fills slots in tensor memory. */
 const tensorTransports: readonly Ring["transport"][] = ["tcgen05.mma", "tcgen05.st"];
 
-const sameView = (a: View, b: View): boolean =>
-  a.buffer === b.buffer &&
-  equalExpr(a.slot, b.slot) &&
-  equalExpr(a.origin[0], b.origin[0]) &&
-  equalExpr(a.origin[1], b.origin[1]);
-
 /** Whether both may hold: conditions that differ are taken for ones that exclude each other. */
 const mayMeet = (a: Cond | null, b: Cond | null): boolean =>
   a === null || b === null || (a.op === b.op && equalExpr(a.lhs, b.lhs) && equalExpr(a.rhs, b.rhs));
@@ -35,7 +21,7 @@ export const rings: Verifier = {
   name: "rings",
   code: "TW3116",
   property:
-    "a ring's buffers are shared (tensor tiles where matrix instructions, or stores of tensor memory, fill them), have its number of slots (two for one whose chunks share columns) and belong to no other ring; copies into them use its transport, and no two write the same part of a chunk; responses are 16 bytes, numbers of a counter 4",
+    "a ring's buffers are shared (tensor tiles where matrix instructions, or stores of tensor memory, fill them), have its number of slots (two for one whose chunks share columns; one where chunks are carried on, of one accumulator) and belong to no other ring; copies into them use its transport, and no two write the same part of a chunk; responses are 16 bytes, numbers of a counter 4",
   from: "pipelined",
   *check(subject) {
     const { program, sites } = subject;
@@ -71,6 +57,18 @@ export const rings: Verifier = {
             hint: `write slots ${places} behind %${name}`,
           };
         if (ring.overlapped !== undefined) yield* lapped(ring, buffer, ring.overlapped);
+        if (
+          ring.carried === true &&
+          (ring.transport !== "tcgen05.mma" ||
+            ring.slots !== 1 ||
+            ring.buffers.length !== 1 ||
+            ring.overlapped !== undefined)
+        )
+          yield {
+            at: ring,
+            message: "chunks are carried on, which one accumulator of a ring of one slot may",
+            hint: "write slots 1, one buffer and transport tcgen05.mma, or leave out `carried`",
+          };
         const other = owner.get(name);
         if (other !== undefined)
           yield { at: ring, message: `manages %${name}, as ring %${other} does`, hint: "one ring a buffer" };
@@ -110,6 +108,8 @@ export const rings: Verifier = {
       const ring = subject.rings.get(owner.get(stmt.dst.buffer) ?? "");
       const transport = ring?.transport ?? "direct";
       if (stmt.transport === transport) continue;
+      // Whoever changes an accumulator in its place has loaded it.
+      if (ring?.carried === true && stmt.transport === "tcgen05.st") continue;
       // Stores of tensor memory are complete when they have been issued, too; before rings exist another copy's transport is a wish.
       if (ring === undefined && stmt.transport === "tcgen05.st") continue;
       if (ring === undefined && bufferAt(subject, stmt.dst.buffer).space === "global") continue;

@@ -25,7 +25,7 @@ const since: Readonly<
   request: "specialised",
   next: "specialised",
   role: "specialised",
-  vote: "specialised",
+  vote: "staged",
   barrier: "specialised",
   "wgmma.wait": "bound",
 };
@@ -60,7 +60,11 @@ export const stageLegality: Verifier = {
           message: `'${site.stmt.kind}' at stage ${stage}`,
           hint: `it begins with stage ${first}`,
         };
-      if (site.stmt.kind === "mma" && site.stmt.keep !== undefined && stage !== "machine")
+      // Tensor memory is filled by products only: those who carry sums there through a loop say so at once.
+      const early =
+        site.stmt.kind === "mma" &&
+        (subject.buffers.get(site.stmt.acc.buffer)?.space !== "tensor" || before(stage, "staged"));
+      if (site.stmt.kind === "mma" && site.stmt.keep !== undefined && stage !== "machine" && early)
         yield {
           at: site,
           message: `a product that overwrites at stage ${stage}`,

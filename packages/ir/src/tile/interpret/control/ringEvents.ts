@@ -60,7 +60,7 @@ export class Responses {
         thread.following = given().get(chunk);
         return;
       }
-      ring.checkWrite(slot, at);
+      ring.checkWrite(slot, thread.name, at);
       if (given().get(chunk - 1) === null)
         throw new InterpretFailure(
           interpretCodes.protocol,

@@ -66,12 +66,16 @@ export type Effect =
       readonly reach: Reach;
       readonly signal: "destination" | "leader";
     } & OnRing)
-  /** Threads write the slot in the blocks of `reach`: one a number that it takes from the counter, or all of the role what they compute, or `bytes` that they copy. `tensor`: by stores of tensor memory, which are done when it ends. */
+  /**
+   * Threads write the slot in the blocks of `reach`: one a number that it takes from the counter, or all of the role what they compute, or `bytes` that they copy. `tensor`: by stores of tensor memory, which are
+   * done when it ends. `changes`: between wait and release, what they have loaded of it.
+   */
   | ({
       readonly kind: "put";
       readonly reach: Reach;
       readonly bytes?: number;
       readonly tensor?: true;
+      readonly changes?: true;
     } & OnRing)
   | ({
       readonly kind: "arrive";

@@ -153,7 +153,8 @@ export class Engines {
     const ring = this.ring(effect.sums.ring);
     const chunk = chunkAt(thread, ring, effect.sums.at);
     within(thread, ring, chunk, "fill");
-    if (!thread.cut) columnsUse(thread, effect.tile, chunk, keeps);
+    // Sums that are carried on begin with the work tile.
+    if (!thread.cut) columnsUse(thread, effect.tile, ring.carried ? thread.ordinal : chunk, keeps);
     for (const block of both) {
       const access: Access = { who, chunk, ends: thread.commits, from: thread.commits.length };
       for (const slot of this.#memory.slots(ring, chunk, block)) slot.write(access, thread.clock);

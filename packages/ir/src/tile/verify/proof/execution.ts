@@ -92,7 +92,7 @@ export class Execution {
       case "put": {
         const ring = this.#engines.ring(effect.ring);
         const chunk = chunkAt(thread, ring, effect.at);
-        within(thread, ring, chunk, "fill");
+        within(thread, ring, chunk, effect.changes === true ? "read" : "fill");
         if (effect.tensor === true) {
           tensorUse(thread, `stores ${chunkName(chunk, ring)}`);
           thread.unfenced = true;
@@ -107,7 +107,9 @@ export class Execution {
         };
         for (const target of blocksOf(this.#kernel, block, effect.reach)) {
           this.#engines.reach(thread, target, step);
-          for (const slot of this.#memory.slots(ring, chunk, target)) slot.write(access, thread.clock);
+          for (const slot of this.#memory.slots(ring, chunk, target))
+            if (effect.changes === true) slot.change(access, thread.clock);
+            else slot.write(access, thread.clock);
         }
         // Copies by cp.async end when their arrival comes: no fence in front of it covers them.
         if (ring.computed) {

@@ -47,6 +47,8 @@ export interface KernelRing {
   readonly chunked: boolean;
   /** Of accumulators that share columns: those of each, and those that two have in common. Null: a chunk has its slot to itself. */
   readonly lap: { readonly columns: number; readonly shared: number } | null;
+  /** Whether a chunk goes on from the one before it: the first of a work tile overwrites. */
+  readonly carried: boolean;
   /** Slots are written by the launch control: threads read them, and the async proxy writes them again. */
   readonly responses: boolean;
   /** Whether bulk copies fill it: they write past loads that are under way. */
@@ -209,6 +211,7 @@ function ringFacts(program: TileProgram, ring: Ring, chunked: ReadonlySet<string
     arrivals: { full: count(ring.full), empty: count(ring.empty) },
     chunked: chunked.has(ring.name),
     lap: lapOf(program, ring),
+    carried: ring.carried === true,
     responses: ring.transport === "clc",
     bulk: ring.transport === "tma",
     copied:

@@ -174,6 +174,19 @@ export class Slot {
     this.writes = [...this.writes.filter(({ chunk }) => chunk === access.chunk), access];
   }
 
+  /** Whoever reads a chunk writes it again: the products that made it have been waited for, and nobody else reads it. */
+  change(access: Access, clock: Clock): void {
+    if (this.reads.some((other) => !ended(other, clock)))
+      throw new Broken(
+        "order",
+        access.who,
+        `changes chunk ${access.chunk} in ${this.label} while it is being read`,
+        "wait for the loads before the stores",
+      );
+    this.read(access, clock);
+    this.writes.push(access);
+  }
+
   /** Whether the async proxy may still see what stood there before a write of threads, as far as a clock knows. */
   isHidden(clock: Clock): boolean {
     return this.writes.some(({ shown }) => shown !== undefined && !ended({ ends: shown, from: 0 }, clock));

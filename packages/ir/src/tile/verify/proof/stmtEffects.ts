@@ -257,9 +257,10 @@ function copy(ctx: Context, stmt: Of<"copy">): readonly Effect[] {
     const on = { ring: into.name, at: pipelineOf(stmt.dst) } as const;
     return [{ ...on, kind: "put", reach: "own", bytes: bytesOf(ctx, stmt.dst) }];
   }
-  if (into?.transport === "tcgen05.st") {
-    const on = { ring: into.name, at: pipelineOf(stmt.dst) } as const;
-    return [{ ...on, kind: "put", reach: "own", tensor: true }];
+  if (into !== undefined && stmt.transport === "tcgen05.st") {
+    const at = pipelineOf(stmt.dst);
+    const changes = into.carried === true && !ctx.producers.has(at) ? { changes: true as const } : {};
+    return [{ kind: "put", ring: into.name, at, reach: "own", tensor: true, ...changes }];
   }
   if (into !== undefined) {
     const [m, n] = clusterUnits(ctx.program.launch);
