@@ -49,7 +49,7 @@ export const launchRules: readonly Rule[] = [
           hint: "nearest legal: rowGroups=1; with rowGroups=2 ctaGroup=1 swapAB=off cluster=1x1 sched=tiles epi=direct and tiles of 128 or 256 rows",
         },
   ),
-  rule("TW2438", "correctionWarps", ({ s }) =>
+  rule("TW2439", "correctionWarps", ({ s }) =>
     !s.correctionWarps ||
     (s.ctaGroup === 1 &&
       !s.swapAB &&
