@@ -115,13 +115,16 @@ export interface View {
   readonly scheme: "light" | "dark";
 }
 
-/** A page at a permalink, interactive. What it says of errors is an error here. */
+/** A page at a permalink, interactive. What it says of errors is an error here. `without`: addresses that it asks for in vain. */
 export async function openPage(
   browser: Browser,
   url: string,
   { width, height, scheme }: View = { width: 1600, height: 1000, scheme: "light" },
+  without?: RegExp,
 ): Promise<Page> {
   const page = await browser.newPage({ viewport: { width, height }, colorScheme: scheme });
+  // Never answered: a refusal would be an error of the page.
+  if (without !== undefined) await page.route(without, () => {});
   page.on("pageerror", (error) => {
     throw error;
   });
