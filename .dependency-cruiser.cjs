@@ -82,7 +82,8 @@ module.exports = {
     },
     {
       name: "no-unresolvable",
-      comment: "An import that resolves to nothing here will resolve to nothing at the user's. `virtual:` is what a Vite plugin of the explorer makes.",
+      comment:
+        "An import that resolves to nothing here will resolve to nothing at the user's. `virtual:` is what a Vite plugin of the explorer makes.",
       severity: "error",
       from: { path: "^packages/" },
       to: { couldNotResolve: true, pathNot: "^virtual:" },

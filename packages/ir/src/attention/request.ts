@@ -164,8 +164,8 @@ export function printAttention(attention: Attention): string {
   const sizes = { queries, keys, heads, kvHeads, headDim, valueDim, latent, batch, dtype, d, layout };
   const said = {
     ...sizes,
-    kvDtype: kv && kv.dtype,
-    kvScales: kv && kv.scales,
+    kvDtype: kv?.dtype ?? null,
+    kvScales: kv?.scales ?? null,
     causal,
     window,
     scale,
