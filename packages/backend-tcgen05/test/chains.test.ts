@@ -2,6 +2,8 @@
 import { readFileSync } from "node:fs";
 import { type HandEdit, handEditsOf } from "@tilewright/conformance";
 import { findTarget } from "@tilewright/core";
+import { attentionText, createCompiler, printProgram, readAttention } from "@tilewright/ir";
+import { assert, expect, test } from "vitest";
 import { tcgen05 } from "../src/index.ts";
 
 const stuck = /^H0(20|30)/;
@@ -165,3 +167,37 @@ handEditsOf(
   inTurn,
   { numSms: 1 },
 );
+
+test("of bounds that depend on the tile, products of the first turn are those that overwrite, in the text too", () => {
+  const attention = readAttention({
+    op: "attention",
+    queries: 140,
+    keys: 390,
+    headDim: 128,
+    heads: 1,
+    dtype: "bf16",
+    causal: true,
+  });
+  assert(attention.ok && target.ok, JSON.stringify(attention));
+  const compiler = createCompiler({ backends: [tcgen05] });
+  const made = compiler.compile({
+    from: attentionText(attention.value),
+    target: target.value,
+    schedule:
+      "tile=128x128x64 ctaGroup=1 stages=2 chainTile=128x64 chainOperand=tensor pipelineProducts=on correctionWarps=on accumulators=1 sched=tiles storeStages=1 epi=direct",
+  });
+  assert(made.ok, JSON.stringify(made));
+  const step = made.value.trace.findLast(({ program }) => program.stage === "specialised");
+  assert(step !== undefined);
+  const text = printProgram(step.program);
+  const again = compiler.compile({ from: text, target: target.value });
+  assert(again.ok, JSON.stringify(again));
+  expect(again.value.ptx).toBe(made.value.ptx);
+  // A turn later nothing has overwritten what stood there.
+  const rest = / rest \{[\s\S]*?mma %tacc.* keep %st \+ %stt - 1 != 0/;
+  const late = text.replace(rest, (found) => found.replace(/- 1 != 0$/, "- 2 != 0"));
+  assert(late !== text);
+  const refused = compiler.compile({ from: late, target: target.value });
+  assert(!refused.ok);
+  expect(refused.error.map(({ code }) => code)).toContain("TW3158");
+});

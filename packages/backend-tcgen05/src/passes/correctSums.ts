@@ -9,6 +9,7 @@ import {
   eachStmt,
   elementSources,
   factorOf,
+  firstIteration,
   isElementStmt,
   lit,
   type Pass,
@@ -159,16 +160,11 @@ const rowsOf = ({ buffers }: TileProgram, stmt: Stmt, held: string): readonly Vi
       )
     : [];
 
-/** Whether the first turn that a loop takes is known: that of its own bounds. */
-const beginsAtFirst = ({ from, within }: For): boolean => {
-  const low = within?.bounds[0] ?? from;
-  return from.kind === "const" && low.kind === "const" && low.value <= from.value;
-};
-
 /** Sums of a loop that only its turns' factors and products change, and that begin with zeros in front of it. */
 function carriedOf(program: TileProgram, { body: around }: Tiles, loop: For): readonly Carried[] {
   const { body } = loop;
-  if (!beginsAtFirst(loop) || peelEnds(program, loop) === null) return [];
+  // Products of the first turn overwrite: which one that is has to be known.
+  if (firstIteration(loop)?.kind !== "const" || peelEnds(program, loop) === null) return [];
   return program.buffers.flatMap((held): readonly Carried[] => {
     const scaling = body.find(
       (stmt) => stmt.kind === "map" && stmt.dst.buffer === held.name && factorOf(stmt)?.extent[1] === 1,

@@ -169,4 +169,4 @@ export type { Fault, Site, Subject, Verifier } from "./verify/verifier.ts";
 export { labelOf } from "./verify/verifier.ts";
 export { readsOf, viewsOf, withExprs, withReads, withViews } from "./views.ts";
 export { codesOf, rowsOfWeights, weightColumns, weightScaling, weightTiles } from "./weights.ts";
-export { iterationsWithin, skipsIterations } from "./within.ts";
+export { firstIteration, iterationsWithin, skipsIterations } from "./within.ts";

@@ -1,6 +1,7 @@
 /** Loops that take some of their turns: those that the bounds of `within` leave, and one at least. */
+import { add, lit } from "./expr.ts";
 import { eachStmt } from "./rewrite.ts";
-import type { TileProgram, Within } from "./types.ts";
+import type { Expr, Of, TileProgram, Within } from "./types.ts";
 
 /** First turn and end, of a loop's own, of its bounds, and of those that it takes. */
 export function iterationsWithin(
@@ -20,6 +21,16 @@ export function iterationsWithin(
     case "last":
       return [end - 1, end];
   }
+}
+
+/**
+ * The first turn that a loop takes, which of the last one is so where there is no other; null where bounds that follow from sizes or positions may leave out turns before it.
+ */
+export function firstIteration({ from, within }: Of<"for">): Expr | null {
+  if (within === undefined) return from;
+  const [low] = within.bounds;
+  if (low.kind !== "const" || from.kind !== "const" || low.value > from.value) return null;
+  return within.take === "rest" ? add(from, lit(1)) : from;
 }
 
 /** Whether loops of a program skip turns, so that chunks of rings have numbers with gaps. */

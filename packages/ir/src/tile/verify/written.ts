@@ -6,6 +6,7 @@ import { rangeOf } from "../ranges.ts";
 import { eachStmt } from "../rewrite.ts";
 import type { Expr, Of, Stmt, View } from "../types.ts";
 import { readsOf } from "../views.ts";
+import { firstIteration } from "../within.ts";
 import { commonColumns } from "./proof/registerSums.ts";
 import type { Site, Verifier } from "./verifier.ts";
 
@@ -166,7 +167,9 @@ class Walk {
         return filled;
       case "for": {
         if (foldCond({ lhs: stmt.from, op: ">=", rhs: stmt.to }) === true) return filled;
-        const inside = this.list(stmt.body, filled.copy(), new Map([...first, [stmt.var, stmt.from]]), true);
+        const turn = firstIteration(stmt);
+        const begins = turn === null ? first : new Map([...first, [stmt.var, turn] as const]);
+        const inside = this.list(stmt.body, filled.copy(), begins, true);
         // What the next turn adds comes behind what this one reads.
         const within = eachStmt(stmt.body);
         const added = new Set(
