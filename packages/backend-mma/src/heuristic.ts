@@ -11,6 +11,7 @@ import {
   sizeOf,
   symbolicSizes,
   type Target,
+  WARP,
 } from "@tilewright/core";
 import {
   type Atom,
@@ -72,8 +73,6 @@ const MOST_COPIES_IN_PARTS = 12;
 /** Rows or columns up to which memory decides: with 1, 8, 16 and 64 rows cp.async is 3 to 6 % ahead of bulk copies, with 128 bulk copies are 20 % ahead. */
 const FEW = 64;
 
-const LANES = 32;
-
 /** Bytes of a copy from which on a chunk in registers is a few instructions. */
 const WIDE_ENOUGH = 8;
 
@@ -101,7 +100,7 @@ const SWIZZLE_WORDS = 32;
 function addressedWords(problem: Problem, schedule: Schedule): number {
   const s = readSchedule(schedule);
   const words = (extent: number, { dtype, layout }: Problem["a"], alongK: string): number =>
-    layout === alongK || sizeOf(dtype) < 4 || extent % SWIZZLE_WORDS === 0 ? 0 : (extent * s.tileK) / LANES;
+    layout === alongK || sizeOf(dtype) < 4 || extent % SWIZZLE_WORDS === 0 ? 0 : (extent * s.tileK) / WARP;
   return words(s.warpM, problem.a, "row") + words(s.warpN, problem.b, "col");
 }
 
@@ -229,7 +228,7 @@ const SLICED = 512;
 /** Blocks that share a tile add up slices of it, where there are many parts and all blocks are there at once. */
 function sliced(problem: Problem, schedule: Schedule, target: Target, machine: Machine): Schedule {
   const s = readSchedule(schedule);
-  if (s.split === 1 || s.staged || (s.split * s.warpM * s.warpN) / LANES < SLICED) return schedule;
+  if (s.split === 1 || s.staged || (s.split * s.warpM * s.warpN) / WARP < SLICED) return schedule;
   const among = { ...schedule, reduction: "slices" };
   if (estimate(problem, among, target, machine).rounds > 1) return schedule;
   return isLegal(problem, among, target) ? among : schedule;

@@ -3,8 +3,7 @@
  * elements. Everything else (`statements.ts`, `copyRoutes.ts`) is shared. Nothing here knows which backends there are.
  */
 import type { DType, PtxVersion } from "@tilewright/core";
-import type { Stmt, StmtKind } from "@tilewright/ir";
-import { elementsPerRegister } from "@tilewright/ir";
+import { elementsPerRegister, type Stmt, type StmtKind } from "@tilewright/ir";
 import type { Context } from "./context.ts";
 import type { Pipeline } from "./pipelines.ts";
 

@@ -1,11 +1,10 @@
 /** Bulk copies of rows that an index names, four at a time: lanes of a warp issue those of a tile side by side, each with the rows that it has looked up before the tile's loop. */
+import { WARP } from "@tilewright/core";
 import { type Expr, GATHERED_ROWS, type TensorRange } from "@tilewright/ir";
 import { imm } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { type RowIndex, rowCoordinate } from "./rowIndex.ts";
-
-const LANES = 32;
 
 /** A copy of each lane. */
 export interface GatheredBox {
@@ -33,13 +32,13 @@ export function gatheredBoxes(
   const own = values.scale(values.lane(), GATHERED_ROWS);
   const reg = first === null ? own : values.sum(own, first);
   const copies = boxes
-    .filter((box) => groupOf(box) % LANES === 0)
+    .filter((box) => groupOf(box) % WARP === 0)
     .map((box): GatheredBox => {
       const left = groups - groupOf(box);
       const rows = Array.from({ length: GATHERED_ROWS }, (_, i) =>
         rowCoordinate(ctx, index, origin, { key: reg.name, reg, bits: null }, box.row + i),
       );
-      return { box, rows, lanes: left >= LANES ? null : firstLanes(ctx, left) };
+      return { box, rows, lanes: left >= WARP ? null : firstLanes(ctx, left) };
     });
   return { copies, bytes: next && start ? next.offset - start.offset : 0 };
 }

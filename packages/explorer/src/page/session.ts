@@ -71,15 +71,20 @@ export class Session {
     return this.compiler.call("compile", askOf(this.#state)).catch(failed);
   }
 
-  /** Ask the worker about the kernel that it made last, which is made there first if the page came with it. */
-  about: Remote<CompileWorker>["call"] = (name, argument) => {
+  /** Have the worker make the kernel that is shown, if the page came with it. */
+  #catchUp(): void {
     if (this.#behind) void this.#ask();
+  }
+
+  /** Ask the worker about the kernel that it made last. */
+  about: Remote<CompileWorker>["call"] = (name, argument) => {
+    this.#catchUp();
     return this.compiler.call(name, argument);
   };
 
   /** Start the workers, so that the first call finds them loaded. */
   warm(): void {
-    if (this.#behind) void this.#ask();
+    this.#catchUp();
     this.runner.warm();
   }
 

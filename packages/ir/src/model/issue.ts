@@ -3,7 +3,7 @@
  * error: those of FFMA to 75 schedules of 32 sizes and layouts (docs/perf/simt.md), those of mma.sync to 379 schedules of 11 sizes in f16; then launches, blocks, stores, latencies
  * and FFMA's copies to half of 145 unseen problems, of which the other half is predicted about as well (docs/perf/model.md). The clock that a full load leaves is in them.
  */
-import { dtypes, type Problem, packedSize } from "@tilewright/core";
+import { dtypes, type Problem, packedSize, WARP } from "@tilewright/core";
 import type { ModelKernel } from "./kernel.ts";
 import type { Machine } from "./machine.ts";
 import { norm } from "./norm.ts";
@@ -11,7 +11,6 @@ import { madeCycles, weightRatio } from "./weights.ts";
 
 /** Schedulers of an SM, each of which issues an instruction of 32 lanes a cycle. */
 const SCHEDULERS = 4;
-const LANES = 32;
 
 /** Copies by threads: cycles of the load and store unit for each instruction of a lane, through registers or asynchronous; what a chunk through registers waits for once, and a thread for each of its copies where a block has 128, nanoseconds. */
 export interface CopyCosts {
@@ -197,10 +196,10 @@ function fmaChunk(
     k * (tm * tn * fma.multiplyAdd + fragmentLoads * fma.fragment) +
     copies * (thin ? fma.thinCopy : fma.copy) +
     fma.loop;
-  const warps = Math.ceil((count * kernel.threads) / LANES / SCHEDULERS);
+  const warps = Math.ceil((count * kernel.threads) / WARP / SCHEDULERS);
   // Where an SM has fewer lanes than its schedulers issue for, they are busy longer than the slots.
   const lanes = (machine.flopsPerCycle.fma ?? 0) / 2;
-  const busy = Math.max(slots, (k * tm * tn * fma.multiplyAdd * LANES * SCHEDULERS) / lanes);
+  const busy = Math.max(slots, (k * tm * tn * fma.multiplyAdd * WARP * SCHEDULERS) / lanes);
   // Fragments that come from memory are waited for in each step that loads them, or once where ptxas loads all of a chunk.
   const straight = staged ? 0 : fragments > 1 ? (k * fma.latency) / 2 : fma.latency;
   const far = Math.max(0, slots - fma.near) * fma.fetch;
@@ -209,7 +208,7 @@ function fmaChunk(
   const alone = busy + k * (fragments > 1 ? fma.step : fma.bareStep) + fma.chunk + straight + bare + through;
   const multiply = warps * (busy + far + through / 2);
   // All warps of a block wait for the last one's copies.
-  const together = thin ? (kernel.threads / LANES) ** fma.meeting : 1;
+  const together = thin ? (kernel.threads / WARP) ** fma.meeting : 1;
   const shared = (count * sharedBytes) / machine.sharedBytes;
   const issued = together * norm(fma.norm, multiply, alone, staged && ahead > 0 ? fma.latency / ahead : 0);
   return { cycles: norm(fma.beside, issued, shared), multiply, shared };

@@ -1,7 +1,6 @@
 /** Give every shared tile its layout: the axis that fragments run along is contiguous, padded or swizzled as the bank oracle says. */
 
-import type { Target } from "@tilewright/core";
-import { isPowerOfTwo } from "@tilewright/core";
+import { isPowerOfTwo, type Target } from "@tilewright/core";
 import type { AccessWidth } from "../layout/banks.ts";
 import { chooseLayout, swizzleCandidates, type TileAccess } from "../layout/choose.ts";
 import { footprint, panelled, withPadding } from "../layout/layout.ts";

@@ -1,4 +1,5 @@
 /** What tells the consumers of a ring that a slot has been filled, and its producers that it has been read. */
+import { WARP } from "@tilewright/core";
 import { holdsResponses } from "../../tile/elected.ts";
 import { v } from "../../tile/expr.ts";
 import { feedsEpilogue, filledByCopies } from "../../tile/operandRings.ts";
@@ -6,8 +7,7 @@ import type { Arriver, BarrierRef, Reach, Ring, Role, Stmt, TileProgram } from "
 import { multicastPeers } from "../multicastCopies.ts";
 import { isOne, loadedByThreads, readByTensorCores, sharedAxes, usesTensorMemory } from "./ringReaders.ts";
 
-/** Threads of a warp and of a warpgroup. */
-const WARP = 32;
+/** Threads of a warpgroup. */
 const WARPGROUP = 128;
 
 interface Releasing {

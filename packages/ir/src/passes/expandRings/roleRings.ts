@@ -1,4 +1,5 @@
 /** The statements of a role, with pipelines in the place of rings' chunks. */
+import { WARP } from "@tilewright/core";
 import { transactionBytes } from "../../launch/tensor-copies.ts";
 import { holdsResponses } from "../../tile/elected.ts";
 import { asLinear, lit, sub, substituteExpr, v } from "../../tile/expr.ts";
@@ -15,9 +16,6 @@ import { delaysRelease, readByTensorCores, usesTensorMemory } from "./ringReader
 import { type Led, RoleCursors } from "./roleCursors.ts";
 
 type RingEvent = Extract<Stmt, { kind: "acquire" | "commit" | "wait" | "release" | "request" | "next" }>;
-
-/** Threads of a warp. */
-const WARP = 32;
 
 /** Inside a loop. */
 const into = (loop: For, within: Within): Within => ({ ...within, scopes: [...within.scopes, loop] });

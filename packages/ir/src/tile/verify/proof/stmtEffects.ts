@@ -1,5 +1,5 @@
 /** The effects of the statements of a machine program, one by one. */
-import { dtypes } from "@tilewright/core";
+import { dtypes, WARP } from "@tilewright/core";
 import { feedsEpilogue } from "../../operandRings.ts";
 import { PING_PONG_BARRIER } from "../../pingPong.ts";
 import { clusterUnits, eachStmt } from "../../rewrite.ts";
@@ -12,8 +12,6 @@ import { summedColumns } from "./registerSums.ts";
 export type Role = Extract<Stmt, { kind: "role" }>;
 type Of<K extends Stmt["kind"]> = Extract<Stmt, { kind: K }>;
 
-/** Threads of a warp. */
-const WARP = 32;
 /** Threads of which one arrives. */
 const groups: Readonly<Record<Arriver, number>> = { thread: 1, copies: 1, warp: WARP, warpgroup: 4 * WARP };
 /** Bytes of an answer of the launch control (PTX ISA, clusterlaunchcontrol.try_cancel). */
