@@ -29,14 +29,20 @@ function value<T>(checked: Checked<T>): T {
   return checked.value;
 }
 
-test("bulk copies read a transposed copy of rows that they could not read in place: the text of stage machine leads to the same kernel", () => {
+test.each([
+  [
+    "bulk copies read a transposed copy of rows that they could not read in place",
+    "m=33 n=51 k=40 a=tf32:row:40:16 b=tf32:row:51:4 d=f32:row:51:4 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
+    "tile=64x32x32 transpose=b warpgroups=1x1 stages=2 sched=tiles epi=direct",
+  ],
+  [
+    "ping-pong of weights whose chunks of a tile are two rounds of the ring",
+    "m=37 n=48 k=256 a=bf16:row:256:16 b=s8:col:256:16 d=bf16:row:48:16 acc=f32 weights=32,zeros alpha=1 beta=0 batch=none epilogue=none",
+    "tile=104x64x64 warpgroups=1x1 swapAB=on pingPong=3 stages=2",
+  ],
+])("%s: the text of stage machine leads to the same kernel", (_, described, schedule) => {
   const compiler = createCompiler({ backends: [wgmma] });
-  const problem = value(
-    parseProblem(
-      "m=33 n=51 k=40 a=tf32:row:40:16 b=tf32:row:51:4 d=f32:row:51:4 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
-    ),
-  );
-  const schedule = "tile=64x32x32 transpose=b warpgroups=1x1 stages=2 sched=tiles epi=direct";
+  const problem = value(parseProblem(described));
   const made = value(compiler.compile({ problem, target, schedule }));
   expect(value(compiler.compile({ from: printProgram(made.program), target })).ptx).toBe(made.ptx);
 });

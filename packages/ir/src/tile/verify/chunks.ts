@@ -1,6 +1,6 @@
 /** The same program for another number of K chunks: what the protocol must survive is any count, not the one at hand. */
 
-import { isElementStmt } from "../elements.ts";
+import { elementSources, isElementStmt } from "../elements.ts";
 import { add, asLinear, div, freeVars, lit, mod, mul, sameValue, v } from "../expr.ts";
 import { childrenOf, eachStmt } from "../rewrite.ts";
 import { streamKOf } from "../streamK.ts";
@@ -95,8 +95,11 @@ function chunkLoops(program: TileProgram): readonly (readonly For[])[] {
  */
 export function chunkCount(program: TileProgram): number | null {
   const all = chunkLoops(program);
-  // Parts of an axis are as many as there are.
-  if (all.flat().some(({ body }) => body.some(isElementStmt))) return null;
+  const filled = new Set(program.rings.flatMap(({ buffers }) => buffers));
+  // Parts of an axis are as many as there are. Weights that are made of a slot's codes and scales are a chunk's.
+  const ofParts = (stmt: Stmt): boolean =>
+    isElementStmt(stmt) && !elementSources(stmt.value).every(({ buffer }) => filled.has(buffer));
+  if (all.flat().some(({ body }) => body.some(ofParts))) return null;
   // In the stage machine the last chunks of who reads them may stand one by one: who fills the ring counts them.
   const counting = program.stage === "machine" ? all.filter((loops) => loops.some(produces)) : all;
   const ends = counting.map((loops) =>
