@@ -8,18 +8,26 @@ import { scheduleModel } from "./schedule.ts";
 /** Bytes of K in a chunk: a row of the widest swizzle. */
 const CHUNK_BYTES = 128;
 
-/** Rows of one instruction; of 64 two threads share each. */
-const ROWS = [TENSOR_LANES, TENSOR_LANES / 2] as const;
-
 /** Widths of a part, widest first; how many columns registers hold beside the sums is seen when the program is put on the tile. Narrow ones are for want of others. */
 const WIDTHS = [256, 128, 64] as const;
 const NARROW = 32;
 
-/**
- * What rows of two groups take of the time of rows of one, whose products and work on sums wait for each other: 0.67 to 0.76 of 64 and 128 columns by the model's run, where tiles
- * are many.
- */
-const IN_TURN = 0.75;
+/** Groups of rows of a tile, rows of each, and whether correction warps scale the sums. */
+interface Rows {
+  readonly groups: 1 | 2;
+  readonly rows: number;
+  readonly corrected: boolean;
+}
+
+/** Rows of tiles, and what a row takes of the time of one of one group of 64 by the model's run, where tiles are enough for all SMs: beside sums of up to 64 columns, and of more. */
+const TILES: readonly (Rows & { readonly narrow: number; readonly wide: number })[] = [
+  { groups: 1, rows: TENSOR_LANES, corrected: true, narrow: 0.6, wide: 0.45 },
+  { groups: 2, rows: TENSOR_LANES, corrected: false, narrow: 0.65, wide: 0.65 },
+  { groups: 2, rows: TENSOR_LANES / 2, corrected: false, narrow: 0.77, wide: 0.56 },
+  { groups: 1, rows: TENSOR_LANES, corrected: false, narrow: 0.92, wide: 0.92 },
+  { groups: 1, rows: TENSOR_LANES / 2, corrected: false, narrow: 1, wide: 1 },
+];
+const NARROW_SUMS = 64;
 
 /** Memory from which operands that threads make are multiplied: by tensor memory they take no shared memory, and cross it neither way. */
 const OPERANDS = ["tensor", "shared"] as const;
@@ -27,28 +35,37 @@ const OPERANDS = ["tensor", "shared"] as const;
 /** Stages of the rings of operands: of products that follow each other neither is waited for long. */
 const STAGES = 2;
 
-/** Groups of rows of a tile, rows of each, and columns of a part; 0 where there are no parts. */
-interface Form {
-  readonly groups: 1 | 2;
-  readonly rows: number;
+/** Rows of a tile, and columns of a part; 0 where there are no parts. */
+interface Form extends Rows {
   readonly width: number;
 }
 
-/** Forms of two groups where tiles of one do not keep an SM less busy, then those of one; the most rows first, and narrow parts last. */
-function formsFor({ m, batch }: Problem, sms: number, parts: boolean): readonly Form[] {
-  const of = (groups: 1 | 2, rows: readonly number[], widths: readonly number[]): readonly Form[] =>
-    rows.flatMap((each) => widths.map((width) => ({ groups, rows: each, width })));
-  if (!parts) return of(1, ROWS, [0]);
-  const one = [...of(1, ROWS, WIDTHS), ...of(1, ROWS, [NARROW])];
+/** Forms that keep the SM with most tiles busy for the shortest time first, of each the widest parts; narrow parts last, but of two groups of an instruction's rows. */
+function formsFor(
+  { m, n, batch }: Problem,
+  sms: number,
+  { parts, products }: Parameters<NonNullable<Backend["chains"]>>[3],
+): readonly Form[] {
+  const of = ({ groups, rows, corrected }: Rows, widths: readonly number[]): readonly Form[] =>
+    widths.map((width) => ({ groups, rows, corrected, width }));
+  const single = TILES.filter(({ groups, corrected }) => groups === 1 && !corrected);
+  if (!parts) return single.flatMap((each) => of(each, [0]));
   const count = batch.kind === "none" ? 1 : batch.count;
-  // Rows that the SM with the most tiles computes: those of a last wave cost as much as others.
-  const busiest = (rows: number): number => rows * Math.ceil((Math.ceil(m / rows) * count) / sms);
-  const least = Math.min(...ROWS.map(busiest));
-  const two = ROWS.filter((rows) => IN_TURN * busiest(2 * rows) < least);
-  // Narrow parts of half an instruction's rows take longer than wide ones of one group.
+  const sums = n <= NARROW_SUMS ? "narrow" : "wide";
+  // Tiles of a last wave cost as much as others.
+  const time = (each: (typeof TILES)[number]): number => {
+    const rows = each.groups * each.rows;
+    return each[sums] * rows * Math.ceil((Math.ceil(m / rows) * count) / sms);
+  };
+  // A loop scales sums and adds to them where there are two products.
+  const served = TILES.filter(({ corrected }) => !corrected || products.length === 2);
   return [
-    ...two.flatMap((rows) => of(2, [rows], rows === TENSOR_LANES ? [...WIDTHS, NARROW] : WIDTHS)),
-    ...one,
+    ...served
+      .toSorted((x, y) => time(x) - time(y))
+      .flatMap((each) =>
+        of(each, each.groups === 2 && each.rows === TENSOR_LANES ? [...WIDTHS, NARROW] : WIDTHS),
+      ),
+    ...single.flatMap((each) => of(each, [NARROW])),
   ];
 }
 
@@ -57,7 +74,7 @@ export function* chainSchedules(
   problem: Problem,
   target: Target,
   { sms }: Machine,
-  { parts }: Parameters<NonNullable<Backend["chains"]>>[3],
+  program: Parameters<NonNullable<Backend["chains"]>>[3],
 ): Iterable<Schedule> {
   if (dtypes[problem.a.dtype].bits !== 16) return;
   const { n } = problem;
@@ -66,11 +83,11 @@ export function* chainSchedules(
     ...defaultSchedule(scheduleModel),
     ...{ ctaGroup: 1, stages: STAGES, accumulators: 1, sched: "tiles", storeStages: 1 },
   };
-  for (const { groups: rowGroups, rows, width } of formsFor(problem, sms, parts))
+  for (const { groups: rowGroups, rows, corrected, width } of formsFor(problem, sms, program))
     for (const epi of rowGroups === 1 ? ["tma", "direct"] : ["direct"])
       for (const chainOperand of OPERANDS) {
         const chainTile = width === 0 ? "none" : [width, Math.min(width, chunk)];
-        const pipelineProducts = parts ? "on" : "off";
+        const pipelineProducts = program.parts ? "on" : "off";
         const schedule: Schedule = {
           ...base,
           ...{
@@ -79,6 +96,7 @@ export function* chainSchedules(
             chainOperand,
             pipelineProducts,
             rowGroups,
+            correctionWarps: corrected ? "on" : "off",
             epi,
           },
         };

@@ -54,12 +54,24 @@ export const scheduleModel = {
         return { rowGroups: 1, tile: [rows / Number(rowGroups), ...others] };
       },
     },
-    flagField({
-      name: "correctionWarps",
-      summary:
-        "of products that follow each other: sums of all parts stay in tensor memory, where four warps of their own scale them, but where all factors are 1; off: threads add each part's products to sums in registers",
-      default: "off",
-    }),
+    {
+      ...flagField({
+        name: "correctionWarps",
+        summary:
+          "of products that follow each other: sums of all parts stay in tensor memory, where four warps of their own scale them, but where all factors are 1; off: threads add each part's products to sums in registers",
+        default: "off",
+      }),
+      // Registers hold sums beside a part of half the rows, which two threads share.
+      without: ({ tile, chainTile }) => {
+        const [rows = 0, ...others] = Array.isArray(tile) ? tile.map(Number) : [];
+        const [width = 0, chunk = 0] = Array.isArray(chainTile) ? chainTile.map(Number) : [];
+        return {
+          correctionWarps: "off",
+          tile: [rows / 2, ...others],
+          ...(width > chunk ? { chainTile: [chunk, chunk] } : {}),
+        };
+      },
+    },
     coreFields.swizzle,
     intField({
       name: "accumulators",

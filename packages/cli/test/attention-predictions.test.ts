@@ -153,7 +153,7 @@ test("what is switched off costs what it hides, and says so", () => {
   expect(causes?.elements).toBeGreaterThan(0.1 * taken);
 });
 
-describe("two groups of rows in turn, B200", () => {
+describe("forms of tiles that the compiler takes for tensor memory, B200", () => {
   const b200 = must(
     ((gpu) => (gpu === undefined ? { ok: false, error: "no B200" } : { ok: true, value: gpu }))(
       gpus.find(({ name }) => name === "B200"),
@@ -162,39 +162,51 @@ describe("two groups of rows in turn, B200", () => {
   const tcgen05 = { arch: "sm_100a", backend: "tcgen05" } as const;
   const chained =
     "ctaGroup=1 stages=2 chainOperand=tensor pipelineProducts=on accumulators=1 sched=tiles storeStages=1";
+  const [two, corrected] = ["rowGroups=2", "correctionWarps=on"] as const;
 
   test.each([
-    [{ headDim: 64 }, "tile=64x64x64 chainTile=128x64"],
-    [{ headDim: 64 }, "tile=128x64x64 chainTile=64x64"],
-    [{ headDim: 128, causal: true }, "tile=64x128x64 chainTile=128x64"],
-    [{ headDim: 64, backward: "q" }, "tile=64x64x64 chainTile=128x64"],
-  ])("%j: taken where tiles are many, and predicted faster than %s", (fields, one) => {
+    [{ headDim: 128 }, corrected, `tile=128x128x64 chainTile=64x64 ${two} epi=direct`],
+    [{ headDim: 128, causal: true, softCap: 20 }, corrected, "tile=64x128x64 chainTile=64x64"],
+    [{ headDim: 64 }, corrected, "tile=128x64x64 chainTile=64x64"],
+    [{ headDim: 64 }, corrected, `tile=256x64x64 chainTile=32x32 ${two} epi=direct`],
+    [{ headDim: 128, causal: true, window: 600 }, two, "tile=64x128x64 chainTile=64x64"],
+    [{ headDim: 64, backward: "q" }, two, "tile=64x64x64 chainTile=128x64"],
+  ])("%j: %s where tiles are many, predicted faster than %s", (fields, form, other) => {
     const request = { ...sizes, ...fields };
     const taken = made({ ...tcgen05, request });
-    expect(taken.schedule).toContain("rowGroups=2");
+    expect(taken.schedule).toContain(form);
     const of = (artifact: typeof taken) => predictFor(artifact, b200)?.timeUs ?? Number.NaN;
-    expect(of(made({ ...tcgen05, request, schedule: `${one} ${chained}` }))).toBeGreaterThan(1.1 * of(taken));
+    expect(of(made({ ...tcgen05, request, schedule: `${other} ${chained}` }))).toBeGreaterThan(
+      1.1 * of(taken),
+    );
   });
 
-  test("a ladder switches the second group on, with the tile that has its rows", () => {
+  test.each([
+    [{}, "correctionWarps", "tile=128x128x64 chainTile=128x64 correctionWarps=on"],
+    [{ causal: true, window: 600 }, "rowGroups", "tile=128x128x64 rowGroups=2"],
+  ])("%j: a ladder switches %s on, with the tile that it has", (fields, name, change) => {
     const { schedule: model } = must(
       ((backend) =>
         backend === undefined ? { ok: false, error: "no tcgen05" } : { ok: true, value: backend })(
         compiler.backends.find(({ id }) => id === "tcgen05"),
       ),
     );
-    const best = must(parseSchedule(model, made({ ...tcgen05, request: sizes }).schedule ?? ""));
+    const request = { ...sizes, ...fields };
+    const best = must(parseSchedule(model, made({ ...tcgen05, request }).schedule ?? ""));
     const steps = ladderTo(model, best, () => true);
-    expect(steps[0]?.change).toMatch(/tile=64x128x64 .*rowGroups=1/);
-    expect(steps.find(({ name }) => name === "rowGroups")?.change).toBe("tile=128x128x64 rowGroups=2");
+    expect(steps[0]?.change).toMatch(/tile=64x128x64 .*rowGroups=1 correctionWarps=off/);
+    expect(steps.find((step) => step.name === name)?.change).toBe(change);
   });
 
-  test("of few tiles each SM has one of one group", () => {
+  test.each([
+    [128, "tile=128x128x64"],
+    [64, "tile=64x64x64"],
+  ])("of few tiles of head dim %i each SM has one: %s", (headDim, tile) => {
     const { schedule } = made({
       ...tcgen05,
-      request: { ...{ queries: 128, keys: 1024, heads: 8, headDim: 128, dtype: "bf16" } },
+      request: { ...{ queries: 128, keys: 1024, heads: 8, headDim, dtype: "bf16" } },
     });
-    expect(schedule).toContain("tile=64x128x64");
+    expect(schedule).toContain(tile);
     expect(schedule).toContain("rowGroups=1");
   });
 });

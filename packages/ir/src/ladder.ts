@@ -63,33 +63,34 @@ export function ladderTo(
         return legal(without(best, more)) ? more : these;
       }, []);
   const plain = without(best, off);
+  const steps = model.fields.filter((field) => off.includes(field));
   return [
     {
       name: "plain",
       summary: "with every optimisation off that the schedule can do without",
       change: model.fields.map((field) => word(field, plain)).join(" "),
     },
-    ...model.fields
-      .filter((field) => off.includes(field))
-      .map((field) => ({
+    ...steps.map((field, i) => {
+      const [before, after] = [without(best, steps.slice(i)), without(best, steps.slice(i + 1))];
+      return {
         name: field.name,
         summary: field.summary,
         change: model.fields
-          .filter(({ name }) => name === field.name || name in (field.without?.(best) ?? {}))
-          .map((each) => word(each, best))
+          .filter((each) => word(each, before) !== word(each, after))
+          .map((each) => word(each, after))
           .join(" "),
-      })),
+      };
+    }),
   ];
 }
 
-/** The schedule with these fields at their off values. */
-const without = (schedule: Schedule, fields: readonly ScheduleField[]): Schedule => ({
-  ...schedule,
-  ...Object.assign(
-    {},
-    ...fields.map((field) => field.without?.(schedule) ?? { [field.name]: field.off ?? field.default }),
-  ),
-});
+/** The schedule with these fields at their off values, the last first. */
+function without(schedule: Schedule, fields: readonly ScheduleField[]): Schedule {
+  let rest = schedule;
+  for (const field of fields.toReversed())
+    rest = { ...rest, ...(field.without?.(rest) ?? { [field.name]: field.off ?? field.default }) };
+  return rest;
+}
 
 /** The steps' schedules, in order. Errors are those of the codec: a ladder that its model does not know. */
 export function ladderSchedules(model: ScheduleModel, ladder: Ladder): Checked<readonly Schedule[]> {

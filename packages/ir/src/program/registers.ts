@@ -74,7 +74,7 @@ export function threadsOf(program: TileProgram): Threads {
 /** Registers of a thread with a budget that hold no elements of tiles: where parts divide the axis, and where columns behind it are masked (ptxas 13.0, sm_90a: 128 and 112 columns of 160 registers, 192 of 240). */
 const BUDGETED = { whole: 32, masked: 44 } as const;
 
-/** What a thread holds of a loop over parts: columns of a part, tiles of such columns and of sums of all parts, registers for each element of one that is multiplied while the next part's sums are made, what maps of a part read, and whether parts divide the axis. */
+/** What a thread holds of a loop over parts: columns of a part, tiles of such columns and of sums of all parts, registers for each element of one that is multiplied while the next part's sums are made, what maps of a part read, whether parts divide the axis, and whether the launch says where few of them end. */
 interface Parts {
   readonly width: number;
   readonly held: number;
@@ -82,7 +82,11 @@ interface Parts {
   readonly factor: number;
   readonly read: number;
   readonly whole: boolean;
+  readonly few: boolean;
 }
+
+/** Parts of a loop that may become straight code: what masks of a part compare is then held beside its elements (ptxas 13.0, sm_100a, of 168 registers: 128 columns spill up to 1092 bytes, 64 nothing). */
+export const FEW_PARTS = 2;
 
 /** Whether threads have registers for a tile's elements, and where loops go over parts for those of a part beside them. */
 export function fitsThreads(
@@ -92,9 +96,10 @@ export function fitsThreads(
 ): boolean {
   const ofThread = (of: number): number => (rows * of) / count;
   if (parts === null) return ofThread(columns + ROW_VALUES) <= registers - OTHERS;
-  const { width, held, sums, factor, read, whole } = parts;
+  const { width, held, sums, factor, read, whole, few } = parts;
   const [ofSums, ofPart] = [columns * sums, width * held];
-  if (apart) return Math.max(ofThread(ofSums), ofThread(ofPart) + read) + BESIDE_SUMS <= registers;
+  if (apart)
+    return Math.max(ofThread(ofSums), ofThread(few ? 2 * ofPart : ofPart) + read) + BESIDE_SUMS <= registers;
   const tiles = ofSums + ofPart;
   const all = ofThread(tiles + width * factor) + read;
   if (budgeted) return all + (whole ? BUDGETED.whole : BUDGETED.masked) <= registers;

@@ -16,7 +16,7 @@ import {
   readsOf,
   wholeFactors,
 } from "./loops.ts";
-import { fitsThreads, READ_VALUES, readsParameters, threadsOf } from "./registers.ts";
+import { FEW_PARTS, fitsThreads, READ_VALUES, readsParameters, threadsOf } from "./registers.ts";
 import { type AxisProgram, type AxisStmt, axisOf, namedIn } from "./types.ts";
 
 /** Copies of a chunk run beside the products of another. */
@@ -135,7 +135,16 @@ export function scheduleProgram(
   );
   const wide = anchor.products.filter(({ acc }) => namedIn(program, acc).axes[1] === columns).length;
   const held = { held: Math.max(1, anchor.products.length - wide), sums: Math.max(1, wide) };
-  const parts = parted ? { width, ...held, factor, read, whole: divides } : null;
+  // Masks by position may leave the rows of a tile as many turns as they fill.
+  const few = program.body.some(
+    (stmt) =>
+      isColumnLoop(stmt) &&
+      stmt.kind === "for" &&
+      axisOf(program, stmt.axis).runs !== undefined &&
+      (axisOf(program, stmt.axis).extent <= FEW_PARTS * width ||
+        (anchor.masks && axisOf(program, rows).extent <= width)),
+  );
+  const parts = parted ? { width, ...held, factor, read, whole: divides, few } : null;
   if ((parted || several) && !fitsThreads(tile, threads, parts)) return null;
   // Tiles that products go on from hold all of their columns, in whole chunks.
   const short = wholeFactors(program, anchor.products).some(
