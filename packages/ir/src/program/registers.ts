@@ -85,8 +85,8 @@ interface Parts {
   readonly few: boolean;
 }
 
-/** Parts of a loop that may become straight code: what masks of a part compare is then held beside its elements (ptxas 13.0, sm_100a, of 168 registers: 128 columns spill up to 1092 bytes, 64 nothing). */
-export const FEW_PARTS = 2;
+/** Iterations of a loop that may become straight code: what masks of a part compare is then held beside its elements (ptxas 13.0, sm_100a, of 168 registers: 128 columns spill up to 1092 bytes, 64 nothing). */
+export const FEW_ITERATIONS = 2;
 
 /** Whether threads have registers for a tile's elements, and where loops go over parts for those of a part beside them. */
 export function fitsThreads(

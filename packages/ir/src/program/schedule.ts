@@ -16,7 +16,7 @@ import {
   readsOf,
   wholeFactors,
 } from "./loops.ts";
-import { FEW_PARTS, fitsThreads, READ_VALUES, readsParameters, threadsOf } from "./registers.ts";
+import { FEW_ITERATIONS, fitsThreads, READ_VALUES, readsParameters, threadsOf } from "./registers.ts";
 import { type AxisProgram, type AxisStmt, axisOf, namedIn } from "./types.ts";
 
 /** Copies of a chunk run beside the products of another. */
@@ -141,7 +141,7 @@ export function scheduleProgram(
       isColumnLoop(stmt) &&
       stmt.kind === "for" &&
       axisOf(program, stmt.axis).runs !== undefined &&
-      (axisOf(program, stmt.axis).extent <= FEW_PARTS * width ||
+      (axisOf(program, stmt.axis).extent <= FEW_ITERATIONS * width ||
         (anchor.masks && axisOf(program, rows).extent <= width)),
   );
   const parts = parted ? { width, ...held, factor, read, whole: divides, few } : null;
