@@ -29,6 +29,7 @@ import {
   searching,
   servingGated,
 } from "@tilewright/ir";
+import { chainSchedules } from "./chains.ts";
 import { checkSchedule, isLegal } from "./check.ts";
 import { claims } from "./claims.ts";
 import { modelKernel } from "./cost.ts";
@@ -56,6 +57,7 @@ const products: Backend = {
   accepts,
   claims,
   schedules: searching("mma", spaceOf, isLegal),
+  chains: chainSchedules,
   check: checkSchedule,
   engine: "mma",
   kernel: modelKernel,
@@ -82,6 +84,8 @@ const products: Backend = {
     passes.bindOwnership,
     passes.bindElements,
     passes.handOverTiles,
+    // Behind it loops that multiply parts of a tile are unrolled.
+    passes.spreadMaps,
     // Before the layouts: the oracle judges the accesses as wide as they will be.
     loadMatrices,
     passes.vectorise,

@@ -258,6 +258,10 @@ function factorTiles(s: MmaSchedule, { a }: Atom): SharedNeeds["rings"][number][
 
 type WeightedProblem = Pick<Problem, "a" | "b" | "weights">;
 
+/** Columns of B that a chunk has: those of a part of an axis, where a schedule says them. */
+const chunkColumns = ({ tileN, chainTile }: MmaSchedule): number =>
+  chainTile === "none" ? tileN : (chainTile[0] ?? tileN);
+
 /** The ring that a block has in shared memory, without padding. `s.tileK` is the chunk as it will be. */
 function ringNeeds(problem: WeightedProblem, s: MmaSchedule, atom: Atom): SharedNeeds {
   const { weights } = problem;
@@ -273,7 +277,7 @@ function ringNeeds(problem: WeightedProblem, s: MmaSchedule, atom: Atom): Shared
           tile("A", s.tileM, dtypes[problem.a.dtype].bits, besideFactors(s, atom, 1)),
           tile(
             "B",
-            s.tileN,
+            chunkColumns(s),
             dtypes[problem.b.dtype].bits,
             besideFactors(s, atom, s.interleave ? INTERLEAVED : 1),
           ),
@@ -363,6 +367,7 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
         },
     s.matrices !== 0 ? { name: "matrices", args: { most: s.matrices } } : null,
     s.conditionalRescale ? { name: "conditionalRescale", args: {} } : null,
+    s.spreadMaps ? { name: "spreadMaps", args: {} } : null,
     { name: "vector", args: { copy: Math.max(1, s.copyBytes / copied), store: s.storeElements } },
     staging === null
       ? null

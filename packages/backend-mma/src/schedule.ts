@@ -22,6 +22,7 @@ export const scheduleModel = {
       default: [64, 64],
     }),
     withDefault(coreFields.stages, 3),
+    coreFields.chainTile,
     wordField({
       name: "copy",
       summary:
@@ -61,6 +62,12 @@ export const scheduleModel = {
       off: "a",
     }),
     coreFields.conditionalRescale,
+    flagField({
+      name: "spreadMaps",
+      summary:
+        "a tile that a loop's product multiplies from registers is made K step by K step between the matrix instructions",
+      default: "off",
+    }),
     intField({
       name: "copySpread",
       summary: "K steps over which the asynchronous copies of a chunk are spread; 1 issues them together",

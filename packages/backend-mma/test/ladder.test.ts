@@ -196,8 +196,21 @@ describe("every optimisation is switchable by itself", () => {
     expect(never).not.toContain("vote.sync");
     expect(voted).toContain("vote.sync.any.pred");
   });
+  test.each([
+    ["chainTile", "none", "64x64"],
+    ["spreadMaps", "off", "on"],
+  ])("%s", (name, off, on) => {
+    const from = attentionText(
+      must(readAttention({ op: "attention", queries: 128, keys: 384, headDim: 128, dtype: "bf16" })),
+    );
+    const [without, other] = [off, on].map((value) => {
+      const schedule = `tile=64x128x128 warp=16x128 stages=2 frag=1 ${name}=${value}`;
+      return must(createCompiler({ backends: [mma] }).compile({ from, schedule, target })).ptx;
+    });
+    expect(without).not.toEqual(other);
+  });
 
-  const ownTest = ["sched", "l2Promotion", "firstLevelK", "conditionalRescale"];
+  const ownTest = ["sched", "l2Promotion", "firstLevelK", "conditionalRescale", "chainTile", "spreadMaps"];
   test.each(Object.keys(off).filter((name) => !ownTest.includes(name)))("%s", (name) => {
     const setting = on[name] ?? with_[name] ?? off[name] ?? "";
     const other = scheduleOf(mma, setting);

@@ -218,7 +218,7 @@ describe("schedules()", () => {
     };
     for (const dtype of ["f16", "bf16", "tf32", "s8"])
       expect(first("sm_90", { dtype })).toMatch(
-        /^tile=128x256x\d+ warp=64x64 stages=2 copy=tma .*frag=1 .*walk=snake-cols .*sched=persistent/,
+        /^tile=128x256x\d+ warp=64x64 stages=2 .*copy=tma .*frag=1 .*walk=snake-cols .*sched=persistent/,
       );
     expect(first("sm_120a", { dtype: "f16" })).toContain("copy=tma");
     expect(first("sm_89", { dtype: "f16" })).toContain("copy=cp.async");

@@ -44,10 +44,13 @@ interface Timed {
   readonly request: object;
 }
 
-const forward: readonly Timed[] = rowsOf(
-  "2026-11-28-h200-attention-first-schedules",
-  ({ kernel }) => kernel === "first schedule" || kernel.startsWith("mma"),
-).map((from) => {
+const forward: readonly Timed[] = [
+  ...rowsOf(
+    "2026-11-28-h200-attention-first-schedules",
+    ({ kernel }) => kernel === "first schedule" || kernel.startsWith("mma"),
+  ),
+  ...rowsOf("2026-11-30-h200-attention-mma", ({ kernel }) => kernel === "mma, first schedule"),
+].map((from) => {
   const mma = from.kernel.startsWith("mma");
   const { us, schedule } = from;
   const at = { arch: mma ? "sm_80" : "sm_90a", backend: mma ? "mma" : "wgmma" };

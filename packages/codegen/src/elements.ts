@@ -212,7 +212,7 @@ export function lowerMap(ctx: Context, stmt: StmtOf<"map">): void {
   if (dst.space === "register") {
     const tile = ownedTile(ctx, dst.name, 0);
     if (tile.type !== "f32") {
-      packTile(ctx, tile, (e) => elements.value(stmt.value, e));
+      packTile(ctx, stmt.dst, tile, (e) => elements.value(stmt.value, e));
       return;
     }
     const made = elementsOf(ctx, stmt.dst, tile).map(
@@ -251,12 +251,14 @@ function elementsOf(
 }
 
 /** Neighbours of a row as the registers of a tile of 16-bit elements. */
-function packTile(ctx: Context, tile: OwnedTile, value: (e: OwnedRegister) => F32): void {
-  const { elements, packed, dtype } = tile;
-  const inOrder = elements.toSorted((x, y) => x.register - y.register);
+function packTile(ctx: Context, view: View, tile: OwnedTile, value: (e: OwnedRegister) => F32): void {
+  const { packed, dtype } = tile;
+  const inOrder = elementsOf(ctx, view, tile).toSorted((x, y) => x.register - y.register);
   for (let i = 0; i < inOrder.length; i += packed) {
-    const [word] = roundedWords(ctx, null, dtype, inOrder.slice(i, i + packed).map(value));
-    if (word !== undefined) ctx.emitAny(null, "mov.b32", tile.at(i), word);
+    const run = inOrder.slice(i, i + packed);
+    const [word] = roundedWords(ctx, null, dtype, run.map(value));
+    if (word !== undefined && run[0] !== undefined)
+      ctx.emitAny(null, "mov.b32", tile.at(run[0].register), word);
   }
 }
 

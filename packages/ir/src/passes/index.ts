@@ -31,6 +31,7 @@ export { scheduleTiles } from "./scheduleTiles.ts";
 export { skipEmpty } from "./skipEmpty.ts";
 export { MATH, onlyStmts, PRODUCER, rolesOf, specialiseRoles } from "./specialiseRoles.ts";
 export { spreadCopies } from "./spreadCopies.ts";
+export { spreadMaps } from "./spreadMaps.ts";
 export { stageEpilogue } from "./stageEpilogue.ts";
 export { stageOperands } from "./stageOperands.ts";
 export { swapAB } from "./swapAB.ts";

@@ -101,7 +101,10 @@ function chainOf(
     schedule.reuseStages === "on" ? Math.ceil(Math.max(problem.k, columns) / Math.max(1, k)) * k : null;
   // Of one chunk A stays, so that what stages take is known behind the passes.
   const one = whole === null ? {} : { stages: 1 };
-  const wide = { ...schedule, ...one, tile: [rows, n, whole ?? k], chainTile: "none" };
+  // Where a schedule says what part of a tile a warp has, as many warps divide the columns.
+  const [down, across] = Array.isArray(schedule.warp) ? schedule.warp.map(Number) : [];
+  const warp = down === undefined || across === undefined ? {} : { warp: [down, (across * n) / columns] };
+  const wide = { ...schedule, ...one, ...warp, tile: [rows, n, whole ?? k], chainTile: "none" };
   if (backend.check({ ...problem, n }, wide, target).length > 0) return "illegal";
   const { body } = backend.tile({ ...problem, n }, wide, target);
   const product = eachStmt(body).find((stmt) => stmt.kind === "mma");

@@ -10,6 +10,11 @@ import { type AxisProgram, namedIn } from "./types.ts";
  * 57 elements and 4 rows spill 8 bytes, 57 and 2 rows nothing (ptxas 13.0, sm_90a).
  */
 const MOST_IN_PARTS = 152;
+/**
+ * The same where all threads multiply, and warps leave out scaling or make what they multiply between the products: 192 elements and 4 rows spill nothing, 32 to 56 bytes beside soft caps and what maps read, and 4 to 96 without
+ * either (ptxas 13.0, text for sm_80).
+ */
+const MOST_SPREAD = 240;
 /** Values of a row, of which four threads hold each. */
 const ROW_VALUES = 24;
 
@@ -27,6 +32,8 @@ interface Threads {
   readonly budgeted: boolean;
   /** Whether others hold sums of all parts. */
   readonly apart?: boolean;
+  /** Elements of two tiles that it holds at most without a budget. */
+  readonly most?: number;
 }
 
 /** Most registers of a thread, the step in which a block's threads have them, and those beside tensor memory that hold no elements (ptxas 13.0, sm_100a, of 255: 192 columns spill 72 bytes beside masks, 556 beside soft caps). */
@@ -62,7 +69,8 @@ export function threadsOf(program: TileProgram): Threads {
     registers: REGISTERS / Math.ceil(launch.threads / 128),
     budgeted: false,
   };
-  if (roles?.name !== "roles") return launched;
+  const spreads = directives.some(({ name }) => name === "conditionalRescale" || name === "spreadMaps");
+  if (roles?.name !== "roles") return { ...launched, most: spreads ? MOST_SPREAD : MOST_IN_PARTS };
   const { math, registersM } = roles.args;
   return {
     count: 32 * (math ?? 0),
@@ -91,7 +99,7 @@ export const FEW_ITERATIONS = 2;
 /** Whether threads have registers for a tile's elements, and where loops go over parts for those of a part beside them. */
 export function fitsThreads(
   [rows, columns]: readonly [number, number],
-  { count, registers, budgeted, apart = false }: Threads,
+  { count, registers, budgeted, apart = false, most = MOST_IN_PARTS }: Threads,
   parts: Parts | null,
 ): boolean {
   const ofThread = (of: number): number => (rows * of) / count;
@@ -104,7 +112,7 @@ export function fitsThreads(
   const all = ofThread(tiles + width * factor) + read;
   if (budgeted) return all + (whole ? BUDGETED.whole : BUDGETED.masked) <= registers;
   const both = ofThread(tiles + 2 * ROW_VALUES);
-  return both <= MOST_IN_PARTS && all + ofThread(2 * ROW_VALUES) <= registers - OTHERS;
+  return both <= most && all + ofThread(2 * ROW_VALUES) <= registers - OTHERS;
 }
 
 /** Whether maps of a loop over parts read parameters, of two axes or `any`. */

@@ -209,6 +209,9 @@ const directiveTable = {
   conditionalRescale: {
     by: oneOf("threads that leave a multiplication of sums by factors of 1 out together", "warp"),
   },
+  spreadMaps: {
+    by: oneOf("parts in which a tile that products read from registers is made between them", "step"),
+  },
   pingPong: { roles: count(1, "sets of math warps", 1, WARPS) },
   epilogue: {
     way: oneOf("way of D to memory", "direct", "tma", "threads"),
