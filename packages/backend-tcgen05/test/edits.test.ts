@@ -142,8 +142,8 @@ const edits: readonly HandEdit[] = [
   {
     what: "a role keeps the slot of a response",
     change: { kind: "drop", line: /mbar\.arrive %next_empty/ },
-    code: "TW3157",
-    line: /advance %c_next/,
+    code: "TW3141",
+    line: /mbar\.(?:wait|drain) %next_empty/,
     ptx: /mbarrier\.arrive|mad\.lo|mapa|%rank/,
     emulator: stuck,
   },
@@ -261,12 +261,12 @@ const edits: readonly HandEdit[] = [
     emulator: /^H/,
   },
   {
-    what: "a block ends while the other reaches into it",
-    change: { kind: "drop", line: /cluster\.wait any/ },
+    what: "blocks give their columns back without having met",
+    change: { kind: "drop", line: /cluster\.wait/, nth: 2 },
     code: "TW3160",
-    line: /cluster\.arrive any/,
+    line: /cluster\.arrive release/,
     ptx: /^-.*cluster\.wait/,
-    emulator: null,
+    emulator: /^H/,
   },
 ];
 

@@ -213,6 +213,14 @@ export const machineStatements = (lower: (ctx: Context, stmts: Of<"leader">["bod
     const parity = at.parity();
     spin(ctx, barrierAt(ctx, barrier), parity, cluster);
   },
+  "mbar.drain": (ctx, { barrier }) => {
+    const at = pipelineOf(ctx, barrier.pipeline);
+    for (let i = 0; i < at.ring.slots; i++) {
+      const parity = at.parity();
+      spin(ctx, barrierAt(ctx, barrier), parity, true);
+      if (i < at.ring.slots - 1) lowerAdvance(ctx, { kind: "advance", pipeline: barrier.pipeline, by: 1 });
+    }
+  },
   "mbar.expect": expect,
   "mbar.arrive": arrive,
   fence: (ctx, { what }) => ctx.body.emitAny(null, fenceText[what], []),

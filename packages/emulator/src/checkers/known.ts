@@ -5,7 +5,7 @@
  * V  what happens before the warp's next instruction;
  * P  what of that is visible to the async proxy as well (`fence.proxy.async`) in shared memory, and G in global memory;
  * T  what of that is ordered for tcgen05 (`tcgen05.fence::after_thread_sync`);
- * X  what has run before it whether memory is ordered or not (`.relaxed` arrivals carry only this): what an exit waits for.
+ * X  what has run before it whether memory is ordered or not (`.relaxed` arrivals carry only this): what an exit waits for, of accesses that wait for an answer.
  */
 import type { Knowledge, Past } from "./past.ts";
 

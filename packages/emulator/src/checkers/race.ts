@@ -367,16 +367,17 @@ export class Race {
 
   // ---------------------------------------------------------------- blocks that exit
 
-  /** A warp accesses the window of another block of its cluster, at instruction `site`. */
-  remote(warp: Warp, block: Block, site: number): void {
+  /** A warp accesses the window of another block of its cluster, at instruction `site`; `posted`: other than by a load, which waits for its answer. */
+  remote(warp: Warp, block: Block, site: number, posted: boolean): void {
     const clock = this.clocks.known[warp.agent * this.clocks.stride + warp.agent] ?? 0;
-    this.#remote.note(block.rank, warp.agent, clock, site);
+    this.#remote.note(block.rank, warp.agent, clock, site, posted);
   }
 
   #noteRemote(op: AsyncOp, at: number): void {
     if (this.#fields.blocks === 1) return;
     const rank = Math.floor((at - this.#fields.base) / this.#fields.stride);
-    if (rank !== op.warp.block.rank) this.#remote.note(rank, op.engine, op.clock, op.instruction.index);
+    if (rank !== op.warp.block.rank)
+      this.#remote.note(rank, op.engine, op.clock, op.instruction.index, false);
   }
 
   /** All warps of a block have exited: accesses to its window that none of them has waited for may come too late. */

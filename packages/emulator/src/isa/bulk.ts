@@ -82,7 +82,7 @@ export function destinationsOf(
     const place = issuer.window(within(rank, address), bytes, align);
     const other = pair ? (rank & ~1) | (target & 1) : rank;
     const at = issuer.window(within(other, barrier), mbarrierBytes, mbarrierBytes);
-    const state = at === null ? null : mbarrierAt(issuer, at);
+    const state = at === null ? null : mbarrierAt(issuer, at, "engine");
     if (place !== null && state !== null) found.push({ place, barrier: state });
   }
   return found;

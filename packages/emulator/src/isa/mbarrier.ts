@@ -115,9 +115,12 @@ const arrival =
       let handed: Mbarrier | null = null;
       let phase = 0;
       let released = false;
-      for (const lane of lanesOf(mask)) {
+      // All lanes have come to their barriers before what the warp did so far is handed on.
+      const found = lanesOf(mask).map((lane) => {
         const place = sharedPlace(by, address, lane, space, mbarrierBytes);
-        const barrier = place === null ? null : mbarrierAt(by, place);
+        return { lane, place, barrier: place === null ? null : mbarrierAt(by, place) };
+      });
+      for (const { lane, place, barrier } of found) {
         if (place === null || barrier === null) continue;
         if (to.kind !== "sink" || noComplete) remote(by, place, "takes the state of");
         machine.setLane(warp, to, lane, barrier.pending, barrier.phase);

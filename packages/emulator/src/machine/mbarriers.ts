@@ -79,7 +79,7 @@ export function mbarrierAt(
   }
   const { race } = warp.block;
   if (race === null) return barrier;
-  if (place.block !== warp.block && user === "warp") race.remote(warp, place.block, instruction.index);
+  if (place.block !== warp.block && user === "warp") race.remote(warp, place.block, instruction.index, true);
   const { agent } = barrier.initialiser;
   const known =
     agent === warp.agent ||

@@ -207,7 +207,7 @@ export class MemoryPaths {
       return this.#fault("H001", w, index, () => `${what()}; a block has ${block.sharedSize} bytes`);
     if (block.exited)
       return this.#fault("H043", w, index, () => `${what()}; block ${rank} of the cluster has exited`);
-    w.block.race?.remote(w, block, index);
+    w.block.race?.remote(w, block, index, mode !== 0);
     return this.#window(w, lane, index, block.sharedBase + offset, size, mode, "H006", "shared", address);
   }
 

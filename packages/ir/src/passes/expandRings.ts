@@ -19,7 +19,8 @@ export const expandRings: Pass = {
   run(program) {
     // Maps of groups are made by the role itself.
     const lead = program.problem.batch.kind === "grouped" ? null : prologueOf(program);
-    return { ...program, stage: "machine", body: fenced(program, expand(program, program.body, lead)) };
+    const body = drained(fenced(program, expand(program, program.body, lead)));
+    return { ...program, stage: "machine", body };
   },
 };
 
@@ -32,6 +33,41 @@ const fenced = (program: TileProgram, stmts: readonly Stmt[]): readonly Stmt[] =
       ? [stmt, { kind: "fence", what: "async" }]
       : stmt,
   );
+
+/**
+ * Who fills a ring whose slots other blocks of the cluster give back stays until they have: an arrival on its way to a block that has ended is a fault
+ * (CUDA_ERROR_LAUNCH_FAILED on an H200, where blocks only met by a relaxed arrival of `barrier.cluster`).
+ */
+function drained(stmts: readonly Stmt[]): readonly Stmt[] {
+  const remote = new Set(
+    eachStmt(stmts).flatMap((s) =>
+      (s.kind === "mbar.arrive" || s.kind === "tcgen05.commit") &&
+      s.barrier.edge === "empty" &&
+      s.to !== "own"
+        ? [s.barrier.ring]
+        : [],
+    ),
+  );
+  if (remote.size === 0) return stmts;
+  return rewriteStmts(stmts, (stmt) =>
+    stmt.kind === "role" ? { ...stmt, body: [...stmt.body, ...drains(stmt.body, remote)] } : stmt,
+  );
+}
+
+/** For each pipeline that waits for slots of these rings; of the leader alone what the leader alone waits for. */
+function drains(stmts: readonly Stmt[], rings: ReadonlySet<string>): readonly Stmt[] {
+  const found = new Map<string, Stmt>();
+  for (const stmt of eachStmt(stmts)) {
+    const waits = (s: Stmt): s is Extract<Stmt, { kind: "mbar.wait" }> =>
+      s.kind === "mbar.wait" && s.barrier.edge === "empty" && rings.has(s.barrier.ring);
+    if (waits(stmt) && !found.has(stmt.barrier.pipeline))
+      found.set(stmt.barrier.pipeline, { kind: "mbar.drain", barrier: stmt.barrier });
+    if (stmt.kind === "leader")
+      for (const { barrier } of stmt.body.filter(waits))
+        found.set(barrier.pipeline, { ...stmt, body: [{ kind: "mbar.drain", barrier }] });
+  }
+  return [...found.values()];
+}
 
 /** Statements of the block. */
 function expand(program: TileProgram, stmts: readonly Stmt[], lead: PrologueChunk | null): readonly Stmt[] {

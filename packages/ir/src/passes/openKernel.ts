@@ -157,7 +157,7 @@ function allocating(program: TileProgram): readonly Stmt[] {
   ];
 }
 
-/** A block stays until no other reaches into it: until columns are given back, its bulk stores have read shared memory, and all have come so far. */
+/** A block stays until columns are given back and its bulk stores have read shared memory. Until no other reaches into it stay the roles that fill its rings (expandRings). */
 function end(program: TileProgram): readonly Stmt[] {
   const { columns } = tensorColumns(program);
   const back: readonly Stmt[] = [
@@ -172,13 +172,5 @@ function end(program: TileProgram): readonly Stmt[] {
     },
   ];
   const stores = eachStmt(program.body).some((s) => s.kind === "epilogue" && storesInBulk(s));
-  const leave: readonly Stmt[] = [
-    { ...relaxed, any: true },
-    { kind: "cluster.wait", any: true },
-  ];
-  return [
-    ...(columns === 0 ? [] : back),
-    ...(stores ? [{ kind: "bulk.wait", pending: 0 } as const] : []),
-    ...(blocksOf(program) === 1 ? [] : leave),
-  ];
+  return [...(columns === 0 ? [] : back), ...(stores ? [{ kind: "bulk.wait", pending: 0 } as const] : [])];
 }

@@ -125,6 +125,7 @@ export const machineSyntax: Rows = {
     { slots: flagClause("slots") },
   ),
   "mbar.wait": line("mbar.wait", "{barrier}", { barrier }, { cluster: flagClause("cluster") }),
+  "mbar.drain": line("mbar.drain", "{barrier}", { barrier }, {}),
   "mbar.expect": line(
     "mbar.expect",
     "{barrier}, {bytes}",

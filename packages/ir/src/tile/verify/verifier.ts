@@ -156,6 +156,7 @@ export function labelOf(stmt: Stmt): string {
     case "advance":
       return `advance %${stmt.pipeline}`;
     case "mbar.wait":
+    case "mbar.drain":
     case "mbar.expect":
     case "mbar.arrive":
     case "tcgen05.commit":

@@ -19,6 +19,7 @@ type SyncKind =
   | "advance"
   | "hold"
   | "mbar.wait"
+  | "mbar.drain"
   | "mbar.expect"
   | "mbar.arrive"
   | "mbar.init"
@@ -103,8 +104,7 @@ export class Synchronisation {
       case "mbar.wait": {
         const { barrier } = stmt;
         const own = this.#pipeline(barrier.pipeline);
-        const passed = ({ cells }: Thread): boolean =>
-          this.#mbarriers.passed(barrier, cells[own.place] ?? 0, cells[own.parity] ?? 0);
+        const passed = this.#passed(barrier, own);
         const emptied = barrier.edge === "empty" ? this.#hooks.emptied?.(own.ring) : undefined;
         const initialised = this.#initialised(barrier, at);
         return steps(function* (thread) {
@@ -112,6 +112,20 @@ export class Synchronisation {
           const ready = (): boolean => passed(thread);
           if (!ready()) yield { ready, at, why: `the wait for %${barrier.ring}.${barrier.edge}` };
           emptied?.(thread.cells[own.place] ?? 0);
+        });
+      }
+      case "mbar.drain": {
+        const { barrier } = stmt;
+        const own = this.#pipeline(barrier.pipeline);
+        const initialised = this.#initialised(barrier, at);
+        const passed = this.#passed(barrier, own);
+        return steps(function* (thread) {
+          initialised();
+          const ready = (): boolean => passed(thread);
+          for (let i = 0; i < own.ring.slots; i++) {
+            if (!ready()) yield { ready, at, why: `the wait for all of %${barrier.ring}.${barrier.edge}` };
+            advanceCells(thread.cells, own, 1);
+          }
         });
       }
       case "mbar.expect":
@@ -164,6 +178,11 @@ export class Synchronisation {
           `mbar.init %${name} before the roles`,
         );
     };
+  }
+
+  /** Whether the phase is over in which a thread's pipeline stands. */
+  #passed(barrier: BarrierRef, { place, parity }: PipelineCells): (thread: Thread) => boolean {
+    return ({ cells }) => this.#mbarriers.passed(barrier, cells[place] ?? 0, cells[parity] ?? 0);
   }
 
   #arrival(barrier: BarrierRef, count: (thread: Thread) => number, at: string): Op {

@@ -51,6 +51,8 @@ export type Effect =
       readonly edge: EdgeName;
       readonly lag: 0 | 1;
     } & OnRing)
+  /** Wait until every slot has been given back, from the pipeline's on. */
+  | ({ readonly kind: "vacated" } & OnRing)
   /** One arrival at the full edge of each block in `reach`, which will not be complete before `bytes` have come. */
   | ({
       readonly kind: "expect";
@@ -148,7 +150,7 @@ export type Effect =
   /** All threads of the role meet. */
   | { readonly kind: "gather" }
   /** All threads of all blocks of the cluster meet. */
-  | { readonly kind: "meet" }
+  | { readonly kind: "meet"; readonly orders: boolean }
   /** Declared barriers are initialised. */
   | { readonly kind: "init"; readonly barriers: string; readonly slots: SlotRange | null }
   | { readonly kind: "alloc"; readonly columns: number }

@@ -73,6 +73,8 @@ export class Execution {
       }
       case "wait":
         return this.#waitFor(thread, effect);
+      case "vacated":
+        return this.#waitForSlots(thread, effect);
       case "expect": {
         if (effect.leader && !isLeader(this.#kernel, block, "pair")) return null;
         const ring = this.#engines.ring(effect.ring);
@@ -229,7 +231,7 @@ export class Execution {
         stage(thread, effect);
         return null;
       case "meet":
-        return this.#meeting.join(thread);
+        return this.#meeting.join(thread, effect.orders);
       case "init":
       case "relinquish":
         return null;
@@ -281,6 +283,14 @@ export class Execution {
     yield* this.#wait(thread, ring, effect.edge, chunk, Math.floor(chunk / ring.slots) - effect.lag);
     thread.fencedAfter = false;
     if (effect.edge === "full") thread.proxied = false;
+  }
+
+  *#waitForSlots(thread: Thread, effect: Extract<Effect, { kind: "vacated" }>): Steps {
+    const ring = this.#engines.ring(effect.ring);
+    const from = chunkAt(thread, ring, effect.at);
+    for (let chunk = from; chunk < from + ring.slots; chunk++)
+      for (const blocked of this.#wait(thread, ring, "empty", chunk, Math.floor(chunk / ring.slots) - 1))
+        yield { ...blocked, ending: true };
   }
 
   *#wait(thread: Thread, ring: KernelRing, edge: "full" | "empty", chunk: number, phase: number): Steps {

@@ -140,7 +140,7 @@ export function frameEffects(program: TileProgram, stmts: readonly Stmt[]): read
   const alone = program.launch.cluster[0] * program.launch.cluster[1] === 1;
   const ctx = contextOf(program, null);
   const list: Standing[] = [];
-  let arrived: number | null = null;
+  let arrived: { readonly at: number; readonly release: boolean } | null = null;
   for (const stmt of stmts)
     switch (stmt.kind) {
       case "only":
@@ -151,15 +151,15 @@ export function frameEffects(program: TileProgram, stmts: readonly Stmt[]): read
         break;
       case "barrier":
         if (alone && (stmt.threads ?? program.launch.threads) === program.launch.threads)
-          list.push({ stmt, effect: { kind: "meet" } });
+          list.push({ stmt, effect: { kind: "meet", orders: true } });
         break;
       case "cluster.arrive":
-        arrived = list.length;
+        arrived = { at: list.length, release: stmt.release };
         break;
       case "cluster.wait": {
         if (arrived === null) break;
-        const late = list.splice(arrived);
-        const meet: Standing = { stmt, effect: { kind: "meet" } };
+        const late = list.splice(arrived.at);
+        const meet: Standing = { stmt, effect: { kind: "meet", orders: arrived.release } };
         list.push(...late.filter((one) => !publishes(one)), meet, ...late.filter(publishes));
         arrived = null;
         break;

@@ -62,36 +62,35 @@ export interface Reached {
   readonly step: number;
 }
 
-const hint = "let all blocks of the cluster meet before they end";
+const hint =
+  "let the role that fills the ring wait for all of its slots (mbar.drain), or all blocks meet in order (cluster.arrive release)";
 
-/** When all threads have ended: each knew that nobody would reach into its block any more, and its tensor memory is free. */
+/** When all threads have ended: of each block one knew that nobody would reach into it any more, and its tensor memory is free. */
 export function checkEnds(kernel: Kernel, threads: readonly Thread[], reached: readonly Reached[]): void {
   const blocks = kernel.cluster[0] * kernel.cluster[1];
-  const issued = threads.flatMap((thread) => thread.issued);
-  for (const thread of threads) {
-    const { block, clock, label } = thread;
-    for (const each of reached)
-      if (each.block === block && (clock[each.thread] ?? 0) < each.step)
-        throw new Broken(
+  const broken = (rule: "exits" | "tensorMemory", label: string, message: string, what = hint): never => {
+    throw new Broken(rule, label, message, what);
+  };
+  for (let block = 0; block < blocks; block++) {
+    const own = threads.filter((thread) => thread.block === block);
+    const [{ label } = { label: "" }] = own;
+    for (const { block: where, thread, step, who } of reached)
+      if (where === block && !own.some(({ clock }) => (clock[thread] ?? 0) >= step))
+        broken("exits", label, `its block may end before ${who} reaches into it for the last time`);
+    for (const { block: where, access } of threads.flatMap(({ issued }) => issued))
+      if (blocks > 1 && where === block && !own.some(({ clock }) => ended(access, clock)))
+        broken(
           "exits",
           label,
-          `may end before ${each.who} reaches into it for the last time`,
-          hint,
+          `its block may end before the matrix instructions of ${access.who} have read its memory for chunk ${access.chunk}`,
         );
-    for (const { block: where, access } of issued)
-      if (blocks > 1 && where === block && !ended(access, clock))
-        throw new Broken(
-          "exits",
-          label,
-          `may end before the matrix instructions of ${access.who} have read its memory for chunk ${access.chunk}`,
-          hint,
-        );
-    if (thread.allocated)
-      throw new Broken(
+  }
+  for (const { allocated, label } of threads)
+    if (allocated)
+      broken(
         "tensorMemory",
         label,
         "ends with its tensor memory allocated",
         "free it in the warp that allocated it",
       );
-  }
 }

@@ -125,11 +125,15 @@ class Run {
   }
 
   #deadlock(left: readonly { readonly thread: Thread; readonly blocked: Blocked | null }[]): never {
-    const [first] = left;
     const why = left.map(({ thread, blocked }) => `${thread.label} ${blocked?.why() ?? "runs"}`).join("; ");
-    const rules = left.map(({ blocked }) => blocked?.rule() ?? "phases");
+    // Who waits at its end waits for others that stand before it.
+    const before = left.filter(({ blocked }) => blocked?.ending !== true);
+    const those = before.length === 0 ? left : before;
+    const ruleOf = ({ blocked }: (typeof left)[number]) => blocked?.rule() ?? "phases";
+    const rules = those.map(ruleOf);
     const rule =
       (["bytes", "arrivals", "phases", "exits"] as const).find((name) => rules.includes(name)) ?? "phases";
+    const first = those.find((each) => ruleOf(each) === rule);
     const broken = new Broken(
       rule,
       first?.thread.label ?? "",

@@ -99,6 +99,10 @@ export function effectsOf(ctx: Context, stmt: Stmt): readonly Effect[] {
         { kind: "wait", edge, lag, ring, at },
       ];
     }
+    case "mbar.drain": {
+      const { ring, pipeline: at } = stmt.barrier;
+      return [{ kind: "vacated", ring, at }];
+    }
     case "mbar.expect": {
       const { ring, pipeline: at } = stmt.barrier;
       const to = stmt.to === "cluster" ? "cluster" : "own";

@@ -8,6 +8,8 @@ export interface Blocked {
   readonly why: () => string;
   /** The rule that a deadlock here breaks. */
   readonly rule: () => "arrivals" | "bytes" | "phases" | "exits";
+  /** The thread has nothing else to do. */
+  readonly ending?: true;
 }
 
 export type Steps = Generator<Blocked, void, void>;
@@ -88,9 +90,10 @@ export class BlockReduction {
     this.#met = this.#clock;
   }
 
-  *join(thread: Thread): Steps {
+  /** `orders`: what threads did before is seen behind the meeting; they come to it without that, too (PTX ISA, barrier.cluster, `.relaxed`). */
+  *join(thread: Thread, orders: boolean): Steps {
     const generation = this.#generation;
-    join(this.#clock, thread.clock);
+    if (orders) join(this.#clock, thread.clock);
     this.#waiting++;
     if (this.#waiting === this.#threads) {
       this.#met = this.#clock;
