@@ -152,7 +152,12 @@ describe("roles and bulk copies", () => {
     expect(ptx).toContain("mapa.shared::cluster.u32");
     expect(ptx).toMatch(/mbarrier\.arrive\.shared::cluster\.b64 _, /);
     expect(ptx).not.toContain("release.cluster.shared::cluster");
-    expect(count(ptx, /barrier\.cluster\.arrive\.relaxed/g)).toBe(2);
+    expect(count(ptx, /barrier\.cluster\.arrive/g)).toBe(1);
+  });
+
+  test("the producer ends when both blocks have given back all slots", () => {
+    // Of three slots.
+    expect(count(ptx, /mbarrier\.try_wait\.parity\.acquire\.cluster/g)).toBe(3);
   });
 
   test("clusters loop over pairs of tiles, as many as fill the SMs evenly", () => {
