@@ -69,6 +69,13 @@ const cases = [
     { group: 128 },
     "tile=8x64x128 warpgroups=1x1 stages=4 delayedRelease=on sched=tiles epi=direct",
   ],
+  // Blocks along n share A.
+  [
+    "bf16",
+    [30, 144, 512],
+    { dtype: "e4m3", group: 128 },
+    "tile=32x64x128 warpgroups=1x1 stages=3 delayedRelease=on cluster=1x2 multicast=a sched=tiles",
+  ],
 ] as const;
 
 test.each(cases)("%s, %o, %o, %s", async (dtype, [m, n, k], weights, schedule) => {

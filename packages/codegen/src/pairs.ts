@@ -9,6 +9,9 @@ export const twice = (half: number): number => half * 0x10001;
 /** Table of lop3 for (a & b) | c (PTX ISA, lop3). */
 export const AND_OR = 0xea;
 
+/** Table of lop3 for (a & b) ^ c. */
+export const AND_XOR = 0x6a;
+
 /** Sign bits of a pair; as a pair two -0, which leave a product as it is where they are added to it. */
 export const SIGNS: number = twice(0x8000);
 

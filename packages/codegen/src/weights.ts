@@ -1,7 +1,7 @@
 /**
- * Weights of codes in shared memory: words whose fields lie as instructions take fragments, four codes of pairs along k. A whole number is put under an exponent by one lop3, which
- * is exact; zero point and scale are a subtraction and a multiplication of pairs. The bits of an e2m1 or e4m3 go to their places in a wider format, whose exponent counts from
- * elsewhere: a power of two makes up for that, exact too.
+ * Weights of codes in shared memory: words whose fields lie as instructions take fragments, four codes of pairs along k. Where weights are made below themselves one multiply-add makes
+ * them of bits that count from the least subnormal. Elsewhere a whole number is put under an exponent by one lop3, which is exact; zero point and scale are a subtraction and a
+ * multiplication of pairs. The bits of an e2m1 or e4m3 go to their places in a wider format, whose exponent counts from elsewhere: a power of two makes up for that, exact too.
  */
 import { type DType, dtypes, WEIGHT_COLUMNS, type WeightType } from "@tilewright/core";
 import {
@@ -11,6 +11,7 @@ import {
   type OwnedRegister,
   type Ownership,
   type View,
+  type WeightScaling,
   weightColumns,
   weightScaling,
 } from "@tilewright/ir";
@@ -18,11 +19,11 @@ import { imm } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import type { StmtOf } from "./engine.ts";
-import { AND_OR, pairConstant, SIGNS, twice } from "./pairs.ts";
+import { AND_OR, AND_XOR, pairConstant, SIGNS, twice } from "./pairs.ts";
 import { ownedTile, ownerOf } from "./registers.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { insideBlock, NOWHERE, ownedPosition, type ThreadPosition } from "./threads.ts";
-import { widenPair } from "./widenPair.ts";
+import { bitsOfPair, widenPair } from "./widenPair.ts";
 import { loadRun, shifted, type Word } from "./words.ts";
 
 /** How pairs of a dtype are made. */
@@ -77,6 +78,10 @@ const FIELD = 0x000f_000f;
 const BYTE: { readonly low: number; readonly sign: number } = { low: twice(0x7f), sign: twice(0x80) };
 /** An e2m1: sign, exponent of two bits that stands for 1 at 1, one bit of mantissa (OCP Microscaling Formats). */
 const E2M1 = { sign: 3, bits: 0x7, one: 1, mantissa: 1 } as const;
+/** The exponent of an e4m3 that stands for 1. */
+const E4M3_ONE = 7;
+/** Powers of two below themselves that differences of codes and zero points are, where no factor is out of range. */
+const NEAR = 6;
 
 export function lowerWeights(ctx: Context, stmt: StmtOf<"map">): void {
   const words = codesOf(stmt);
@@ -87,7 +92,7 @@ export function lowerWeights(ctx: Context, stmt: StmtOf<"map">): void {
   // The verifier of elements says so.
   if (words === null || form === undefined || parts === null || columns === null)
     throw new TypeError("a map makes weights that no instruction takes");
-  const { dtype, zero, scale } = parts;
+  const { dtype, zero, scale, below } = parts;
   // A lane's 16 bytes of a block.
   const ofWords = ownedPosition(
     ctx.values,
@@ -116,6 +121,10 @@ export function lowerWeights(ctx: Context, stmt: StmtOf<"map">): void {
           const [row, col] = [block + 16 * (pair >> 2) + 8 * ((pair >> 1) & 1), first + 8 * (pair & 1)];
           const element = at.get(`${row} ${col}`);
           if (element === undefined) throw new TypeError("a fragment has a part of each word");
+          if (below > 0) {
+            factors.below(tile.at(element.register), word, field, parts, [row, col]);
+            continue;
+          }
           const exact = exactly[dtype](factors, word, field, [zero ?? 0, row, col]);
           factors.times(tile.at(element.register), exact, scale, row, col);
         }
@@ -170,6 +179,70 @@ class Factors {
     return this.#without(biased, field, zero, row, col);
   }
 
+  /**
+   * The weights of a word's fields number `i`, so many powers of two below themselves. A field of up to 8 bits has those below a bf16's exponent and the lowest of it, where it counts from
+   * the least subnormal; a float's bits are at their places: one multiply-add takes either to its scale and subtracts the zero point times it, which is exact where that is a power of two.
+   */
+  below(into: Reg, word: Word, i: number, of: WeightScaling, [row, col]: readonly [number, number]): void {
+    const { dtype, zero, scale, below } = of;
+    const { bits, lift, bias } = this.#bitsOf(dtype, word, i);
+    const { pair } = this.#form;
+    const times = (factor: number): Word =>
+      this.#once(`scale ${factor}`, scale, row, col, (s) =>
+        this.#fma(s, pairConstant(this.#ctx, pair(factor)), pairConstant(this.#ctx, SIGNS)),
+      );
+    if (zero !== null && typeof zero !== "number") {
+      const point = this.#once("point below", zero, row, col, (z) =>
+        this.#fma(
+          z,
+          pairConstant(this.#ctx, pair(-(2 ** -NEAR))),
+          pairConstant(this.#ctx, pair(-bias * 2 ** -NEAR)),
+        ),
+      );
+      const exact = this.#fma(bits, pairConstant(this.#ctx, pair(2 ** (lift - NEAR))), point);
+      this.#times(into, exact, times(2 ** (NEAR - below)));
+      return;
+    }
+    const off = (zero ?? 0) + bias;
+    const up = times(2 ** (lift - below));
+    if (off === 0) this.#times(into, bits, up);
+    else this.#ctx.emitAny(null, `fma.rn.${this.#type}`, into, bits, up, times(-off * 2 ** -below));
+  }
+
+  /** Bits of a word's fields number `i` as pairs, by how many powers of two they count too little, and how many of these are more than the code. */
+  #bitsOf(
+    dtype: WeightType,
+    word: Word,
+    i: number,
+  ): { readonly bits: Word; readonly lift: number; readonly bias: number } {
+    const ctx = this.#ctx;
+    const { mantissa, one } = this.#form;
+    const least = one - 1 + mantissa;
+    switch (dtype) {
+      case "s4": {
+        const [bits, field] = [ctx.entry.reg("b32", "weight"), 4 * (i & 1)];
+        const mask = pairConstant(ctx, (FIELD << field) >>> 0);
+        ctx.emitAny(null, "and.b32", bits, shifted(ctx, null, word, 8 * (i >> 1)), mask);
+        return { bits, lift: least - field, bias: 0 };
+      }
+      case "s8": {
+        const bits = ctx.entry.reg("b32", "weight");
+        const [mask, sign] = [BYTE.low | BYTE.sign, BYTE.sign].map((field) => pairConstant(ctx, field));
+        const halves = shifted(ctx, null, word, 8 * i);
+        ctx.emitAny(null, "lop3.b32", bits, halves, must(mask, "a mask"), must(sign, "a sign"), imm(AND_XOR));
+        return { bits, lift: least, bias: 128 };
+      }
+      case "e2m1":
+        return { bits: this.#floatBits(word, 4 * i), lift: one - E2M1.one, bias: 0 };
+      case "e4m3":
+        return {
+          bits: bitsOfPair(ctx, this.#form.dtype, this.#moved(word, 8 - 8 * i)),
+          lift: one - E4M3_ONE,
+          bias: 0,
+        };
+    }
+  }
+
   /** The signed bytes number `field` of a word's halves, without their zero point: their bits below the sign under an exponent, less the sign under the same one. */
   byte(word: Word, field: number, zero: number | View, row: number, col: number): Word {
     const halves = shifted(this.#ctx, null, word, 8 * field);
@@ -198,7 +271,17 @@ class Factors {
 
   /** The floats whose bits begin at `place` in a word's halves. */
   float(word: Word, place: number): Word {
-    const { mantissa, one, pair } = this.#form;
+    const { one, pair } = this.#form;
+    return this.#fma(
+      this.#floatBits(word, place),
+      pairConstant(this.#ctx, pair(2 ** (one - E2M1.one))),
+      pairConstant(this.#ctx, SIGNS),
+    );
+  }
+
+  /** The bits of these floats at their places, with the exponents that they have. */
+  #floatBits(word: Word, place: number): Word {
+    const { mantissa } = this.#form;
     const up = mantissa - E2M1.mantissa;
     const [sign, float] = [this.#ctx.entry.reg("b32", "weight"), this.#ctx.entry.reg("b32", "weight")];
     this.#ctx.emitAny(
@@ -217,11 +300,7 @@ class Factors {
       sign,
       imm(AND_OR),
     );
-    return this.#fma(
-      float,
-      pairConstant(this.#ctx, pair(2 ** (one - E2M1.one))),
-      pairConstant(this.#ctx, SIGNS),
-    );
+    return float;
   }
 
   /** A word with its bits so many places further up, or down. */
@@ -250,7 +329,14 @@ class Factors {
 
   /** Times the scale, rounded once: what is added is nothing. */
   times(into: Reg, value: Word, scale: View, row: number, col: number): void {
-    const pair = this.#once("scale", scale, row, col, (s) => s);
+    this.#times(
+      into,
+      value,
+      this.#once("scale", scale, row, col, (s) => s),
+    );
+  }
+
+  #times(into: Reg, value: Word, pair: Word): void {
     this.#ctx.emitAny(null, `fma.rn.${this.#type}`, into, value, pair, pairConstant(this.#ctx, SIGNS));
   }
 

@@ -33,20 +33,25 @@ function formOf(dtype: DType): Form {
   return form;
 }
 
-/** A pair from bytes in the upper half of each half of a word; what stands below them does not matter. */
-export function widenPair(ctx: Context, dtype: DType, halves: Word, into: Reg): void {
+/** The bits of a pair from bytes in the upper half of each half of a word, with the exponents that the bytes have; what stands below them does not matter. */
+export function bitsOfPair(ctx: Context, dtype: DType, halves: Word): Word {
   const form = formOf(dtype);
   const fresh = (name: string): Word => ctx.entry.reg("b32", name);
   const [moved, magnitude, signed] = [fresh("moved"), fresh("magnitude"), fresh("signed")] as const;
   ctx.emit(null, "shr.u32", moved, halves, imm(form.down));
   ctx.emit(null, "and.b32", magnitude, moved, imm(form.kept));
   ctx.emitAny(null, "lop3.b32", signed, halves, pairConstant(ctx, SIGNS), magnitude, imm(AND_OR));
+  return signed;
+}
+
+/** A pair from bytes in the upper half of each half of a word. */
+export function widenPair(ctx: Context, dtype: DType, halves: Word, into: Reg): void {
   ctx.emitAny(
     null,
     `fma.rn.${dtype}x2`,
     into,
-    signed,
-    pairConstant(ctx, form.factor),
+    bitsOfPair(ctx, dtype, halves),
+    pairConstant(ctx, formOf(dtype).factor),
     pairConstant(ctx, SIGNS),
   );
 }

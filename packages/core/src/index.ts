@@ -129,6 +129,7 @@ export {
   type UnpackedWeights,
   WEIGHT_COLUMNS,
   WEIGHT_K,
+  WEIGHTS_BELOW,
   type WeightFactors,
   weightFactors,
   weightGroups,

@@ -32,10 +32,10 @@ export const weightRules: readonly Rule[] = [
         message: `weights and their scales come by bulk copies, not by copy=${s.copy}`,
         hint: "nearest legal: copy=tma",
       });
-    if (s.clusterM * s.clusterN > 1)
+    if (s.clusterM > 1)
       found.push({
         message: "blocks of a cluster do not share copies of weights",
-        hint: "nearest legal: cluster=1x1",
+        hint: `nearest legal: cluster=1x${s.clusterN}`,
       });
     if (s.delayedRelease && !alternates(problem, s))
       found.push({

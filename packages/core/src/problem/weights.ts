@@ -38,6 +38,10 @@ export const WEIGHT_K = 64;
 const BLOCK_WORDS = 128;
 /** Elements of k that an instruction takes at once: those of a lane's words behind each other. */
 const STEP = 16;
+/** Powers of two that kernels make weights below themselves in bf16, so that one instruction makes them of their codes (docs/weight-only.md). */
+export const WEIGHTS_BELOW = 24;
+/** Scales from which on what kernels multiply codes by is no bf16: they are 2^133 less, and 2^24 more. */
+const SCALES_END = 2 ** (WEIGHTS_BELOW - 5);
 /** Weights along k under one scale. */
 export const weightGroups = [16, 32, 64, 128] as const;
 
@@ -207,7 +211,7 @@ export interface UnpackedWeights {
 
 /**
  * Codes, scales and zero points of weights in the order that kernels read (`fragments-16x64`, of 8 bits `fragments-16x32`): bytes of the buffers `b` and `sfb` of a launch. Throws a
- * `RangeError` on sizes that do not divide, on arrays of other lengths, on codes and zero points that are no whole numbers of their range, on zero points of floats, and on a NaN of e4m3.
+ * `RangeError` on sizes that do not divide, on arrays of other lengths, on scales from 2^19 on in bf16, on codes and zero points that are no whole numbers of their range, on zero points of floats, and on a NaN of e4m3.
  */
 export function packWeights(given: UnpackedWeights): {
   readonly b: Uint8Array;
@@ -229,6 +233,10 @@ export function packWeights(given: UnpackedWeights): {
   };
   expect("codes", codes, n * k, true);
   expect("scales", scales, n * groups, false);
+  const large =
+    dtype === "bf16" ? Array.prototype.find.call(scales, (x) => Math.abs(x) >= SCALES_END) : undefined;
+  if (large !== undefined)
+    throw new RangeError(`${large} among the scales, which are below ${SCALES_END} in bf16`);
   if (zeros !== undefined && zero === null) throw new RangeError(`codes of ${weights} have no zero points`);
   if (zeros !== undefined) expect("zero points", zeros, n * groups, true);
   const { bits } = dtypes[weights];

@@ -1,5 +1,6 @@
 /** What weights in few bits take: their bytes, and the work of warps that make them of their codes before they multiply. */
 import { dtypes, isWeightType, type Problem, type WeightType } from "@tilewright/core";
+import { weightsBelow } from "../tile/weights.ts";
 import type { ModelKernel } from "./kernel.ts";
 import { engineRow } from "./machine.ts";
 
@@ -10,8 +11,15 @@ export function weightRatio({ a, b, weights }: Pick<Problem, "a" | "b" | "weight
   return dtypes[b.dtype].bits / bits + (weights.zeros ? 2 : 1) / weights.group;
 }
 
-/** Instructions that make eight weights of a word of codes, as codegen has them: shifts, lop3 and multiply-adds; a float's sign goes apart. */
-const INSTRUCTIONS: Readonly<Record<WeightType, number>> = { s4: 15, s8: 18, e2m1: 23, e4m3: 22 };
+/** Instructions that make eight weights of a word of codes, as codegen has them: shifts, lop3 and multiply-adds; fewer where weights are made below themselves. */
+const INSTRUCTIONS: Readonly<Record<WeightType, { readonly below: number; readonly plain: number }>> = {
+  s4: { below: 9, plain: 15 },
+  s8: { below: 10, plain: 18 },
+  e2m1: { below: 19, plain: 23 },
+  e4m3: { below: 18, plain: 22 },
+};
+/** Those that zero points of groups take besides: of codes that are made in one multiply-add, another. */
+const POINTS = 4;
 /** Lanes that an SM issues for in a cycle. */
 const ISSUED = 128;
 
@@ -22,12 +30,12 @@ const REGISTER_BYTES = 128;
 /**
  * Warpgroups take turns at an SM's tensor cores and at its issue slots. `beside`: the share of the making that adds to products of others, which read registers, too. `part`: cycles
  * of an SM for each part that a warpgroup waits for. `waitNs`: what a warpgroup waits for in a chunk beside its own work, which others hide. `together`: what those of one block,
- * which wait for the same slots, wait longer. `loads`: a load's latency while DRAM is busy, over that of an idle one [fit, H200: 602 kernels at twelve problems, 1 to 4096 rows; without one of them the first choices at ten stay].
+ * which wait for the same slots, wait longer. `loads`: a load's latency while DRAM is busy, over that of an idle one [fit, H200: 256 kernels at 27 problems, 1 to 4096 rows, of four dtypes].
  */
-const turns = { beside: 0.5, part: 13, waitNs: 102, together: 0.25, loads: 1.93 } as const;
+const turns = { beside: 0.65, part: 13, waitNs: 92, together: 0.25, loads: 1.18 } as const;
 
 /** Exponent between what all warpgroups of an SM keep busy and the way of one of them [fit, with `turns`]. */
-export const weightNorm = 5.2;
+export const weightNorm = 5.95;
 
 /** Cycles of a chunk. */
 interface WeightWork {
@@ -43,9 +51,16 @@ interface WeightWork {
   readonly loads: number;
 }
 
+type Made = Pick<Problem, "a" | "alpha" | "b" | "weights">;
+
 /** Cycles of an SM that issues what makes so many weights of their codes; none of elements. */
-export const madeCycles = ({ b, weights }: Pick<Problem, "b" | "weights">, count: number): number =>
-  weights === undefined || !isWeightType(b.dtype) ? 0 : ((INSTRUCTIONS[b.dtype] / 8) * count) / ISSUED;
+export function madeCycles(problem: Made, count: number): number {
+  const { b, weights } = problem;
+  if (weights === undefined || !isWeightType(b.dtype)) return 0;
+  const { below, plain } = INSTRUCTIONS[b.dtype];
+  const eight = weightsBelow(problem) > 0 ? below + (weights.zeros ? POINTS : 0) : plain;
+  return ((eight / 8) * count) / ISSUED;
+}
 
 interface ChunkOf {
   /** Rows of weights of a block. */
@@ -58,7 +73,7 @@ interface ChunkOf {
 
 /** What a chunk of weights costs an SM where warpgroups make them; null of elements, and where warps issue the products, which have it in constants of their own. */
 export function weightWork(
-  problem: Pick<Problem, "b" | "weights">,
+  problem: Made,
   { engine, instruction, madeAhead, sets, tile }: ModelKernel,
   { rows, kBytes, products, ghz }: ChunkOf,
 ): WeightWork | null {

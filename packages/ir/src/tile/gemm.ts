@@ -37,7 +37,7 @@ import type {
   TileProgram,
   View,
 } from "./types.ts";
-import { weightValue } from "./weights.ts";
+import { alphaOfSums, weightValue } from "./weights.ts";
 
 /** Extent of an axis inside the grid: the block tile. */
 export const tileExtent = (factors: readonly OwnershipMode[]): number =>
@@ -176,7 +176,7 @@ export function gemmNest(options: GemmNestOptions): TileProgram {
     ...(addsToD(problem) ? { adds: true } : {}),
     acc: wholeView(acc),
     c: c ? outView(c) : null,
-    alpha: problem.alpha,
+    alpha: alphaOfSums(problem),
     beta: problem.beta,
     steps: problem.epilogue,
     guard: [true, true],

@@ -168,5 +168,13 @@ export { proofRules, type Rule as ProofRule } from "./verify/proof/rules.ts";
 export type { Fault, Site, Subject, Verifier } from "./verify/verifier.ts";
 export { labelOf } from "./verify/verifier.ts";
 export { readsOf, viewsOf, withExprs, withReads, withViews } from "./views.ts";
-export { codesOf, rowsOfWeights, weightColumns, weightScaling, weightTiles } from "./weights.ts";
+export {
+  codesOf,
+  rowsOfWeights,
+  type WeightScaling,
+  weightColumns,
+  weightScaling,
+  weightsBelow,
+  weightTiles,
+} from "./weights.ts";
 export { firstIteration, iterationsWithin, skipsIterations } from "./within.ts";

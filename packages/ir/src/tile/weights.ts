@@ -8,6 +8,7 @@ import {
   type Problem,
   sizeOf,
   WEIGHT_COLUMNS,
+  WEIGHTS_BELOW,
   type WeightType,
   weightFactors,
   weightWordsPerRow,
@@ -49,6 +50,22 @@ export function weightTiles(
   return [{ name: "B", bytes, align: 1 }, ...names.map((name) => ({ name, bytes: factors, align: 1 }))];
 }
 
+/** An alpha that is still an f32 with the powers of two of weights. */
+const MOST_ALPHA = 2 ** 100;
+
+/**
+ * How many powers of two below themselves weights are made, for which the epilogue's alpha makes up: 0 where they are made as they are. The bits of a code at the lowest places of a
+ * bf16 count from its least subnormal, so that one multiply-add makes the weight of them, rounded once: where the scale that takes them there is a bf16, too.
+ */
+export const weightsBelow = ({ a, alpha, weights }: Pick<Problem, "a" | "alpha" | "weights">): number =>
+  weights !== undefined && a.dtype === "bf16" && alpha !== "runtime" && Math.abs(alpha) < MOST_ALPHA
+    ? WEIGHTS_BELOW
+    : 0;
+
+/** What the sums of a problem are multiplied by: its alpha, and what its weights were made too small by. */
+export const alphaOfSums = (problem: Pick<Problem, "a" | "alpha" | "weights">): Problem["alpha"] =>
+  problem.alpha === "runtime" ? "runtime" : problem.alpha * 2 ** weightsBelow(problem);
+
 /** What weights are of a chunk of `rows` along k and `cols` columns whose codes, and factors, begin there: (code - zero point) * scale, without what is 0. */
 export function weightValue(
   problem: Problem,
@@ -76,11 +93,16 @@ export function weightValue(
     args: [value, factors(0)],
   });
   const usual = weightZero(dtype) ?? 0;
-  if (!zeros && usual === 0) return scaled(code);
+  const below = weightsBelow(problem);
+  const lowered = (weight: ElementExpr): ElementExpr =>
+    below === 0
+      ? weight
+      : { kind: "apply", fn: "mul", args: [weight, { kind: "number", value: 2 ** -below }] };
+  if (!zeros && usual === 0) return lowered(scaled(code));
   const zero: ElementExpr = zeros
     ? factors(weightFactors(problem)?.groups ?? 0)
     : { kind: "number", value: usual };
-  return scaled({ kind: "apply", fn: "sub", args: [code, zero] });
+  return lowered(scaled({ kind: "apply", fn: "sub", args: [code, zero] }));
 }
 
 /** Rows `from` to `from + count - 1` of a tile of `rows` that a map makes of codes and factors: the same parts of what it reads, which has words of codes as columns, and factors in runs. */
@@ -97,12 +119,30 @@ export function rowsOfWeights(view: View, rows: number, from: Expr, count: numbe
   };
 }
 
-/** Parts of an expression `(codes %words - zero) * scale`, or of one without a zero point (null) where codes are of a dtype that has 0; null of others. */
-export function weightScaling(value: ElementExpr): {
+/** Parts of an expression of weights. */
+export interface WeightScaling {
   readonly dtype: WeightType;
   readonly zero: number | View | null;
   readonly scale: View;
-} | null {
+  /** Powers of two that they are below themselves. */
+  readonly below: number;
+}
+
+/**
+ * Parts of an expression `(codes %words - zero) * scale`, or of one without a zero point (null) where codes are of a dtype that has 0, or of such a one times the power of two of
+ * `weightsBelow`, whose zero points are of groups or the usual one; null of others.
+ */
+export function weightScaling(value: ElementExpr): WeightScaling | null {
+  const [whole, power] = value.kind === "apply" && value.fn === "mul" ? value.args : [];
+  if (whole === undefined || power?.kind !== "number") return plainScaling(value);
+  const parts = plainScaling(whole);
+  if (parts === null || power.value !== 2 ** -WEIGHTS_BELOW) return null;
+  return typeof parts.zero === "number" && parts.zero !== weightZero(parts.dtype)
+    ? null
+    : { ...parts, below: WEIGHTS_BELOW };
+}
+
+function plainScaling(value: ElementExpr): WeightScaling | null {
   const args = (e: ElementExpr | undefined, fn: FunctionName): readonly ElementExpr[] =>
     e?.kind === "apply" && e.fn === fn ? e.args : [];
   const view = (e: ElementExpr | undefined): View | null =>
@@ -113,12 +153,13 @@ export function weightScaling(value: ElementExpr): {
   const scale = view(factor);
   if (scale === null) return null;
   const direct = codes(unscaled);
-  if (direct !== null) return (weightZero(direct) ?? 0) === 0 ? { dtype: direct, zero: null, scale } : null;
+  if (direct !== null)
+    return (weightZero(direct) ?? 0) === 0 ? { dtype: direct, zero: null, scale, below: 0 } : null;
   const [code, subtracted] = args(unscaled, "sub");
   const zero = subtracted?.kind === "number" ? subtracted.value : view(subtracted);
   const counted = codes(code);
   return counted !== null && weightZero(counted) !== null && zero !== null
-    ? { dtype: counted, zero, scale }
+    ? { dtype: counted, zero, scale, below: 0 }
     : null;
 }
 

@@ -179,7 +179,7 @@ hand-over, over the number of stages), or as the one role needs that must issue 
 L2 does not keep; the first chunks wait for it alone. The clock is what the power cap allows: energies of FLOP and bytes grow with the fourth power of the clock. Chunks of FFMA and mma.sync are issue slots, fragment reads and what a warp waits for
 (\`packages/ir/src/model/issue.ts\`), fitted at the clock that their load leaves.
 
-Warpgroups that multiply weights in few bits take turns at tensor cores and issue slots: a chunk takes as long as products and half the making of all of an SM's warpgroups, or as one makes its weights, multiplies and waits 102 ns, a quarter longer beside others of
+Warpgroups that multiply weights in few bits take turns at tensor cores and issue slots: a chunk takes as long as products and two thirds of the making of all of an SM's warpgroups, or as one makes its weights, multiplies and waits 92 ns, a quarter longer beside others of
 its CTA. An instruction of 64 rows takes 16 cycles at least, in which its registers are read, and fragments count for how many CTAs an SM holds.
 
 Candidates are enumerated, not listed. For wgmma: all tiles that instructions and registers allow, chunks of 128 to 512 bytes, as many stages as fit, ping-pong, clusters, split K with four reductions. For FFMA: register tiles by lane grids by warps. For mma.sync: the

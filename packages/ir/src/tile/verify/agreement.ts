@@ -5,6 +5,7 @@ import { printEpilogue, WARP } from "@tilewright/core";
 import { sameValue } from "../expr.ts";
 import { tierExtent, tileExtent } from "../gemm.ts";
 import type { Epilogue, Nest, OwnershipMode } from "../types.ts";
+import { alphaOfSums } from "../weights.ts";
 import { bufferAt, type Fault, type Subject, type Verifier } from "./verifier.ts";
 
 export const agreement: Verifier = {
@@ -56,7 +57,7 @@ const epilogueFacts = (
   { alpha, beta, steps, gated }: Epilogue,
   problem: Problem,
 ): readonly (readonly [what: string, here: string, there: string])[] => [
-  ["alpha", String(alpha), String(problem.alpha)],
+  ["alpha", String(alpha), String(alphaOfSums(problem))],
   ["beta", String(beta), String(problem.beta)],
   ["steps", printEpilogue(steps), printEpilogue(problem.epilogue)],
   ["gated", String(gated === true), String(problem.gated !== undefined)],
