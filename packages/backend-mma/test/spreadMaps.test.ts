@@ -74,10 +74,8 @@ describe("chains", () => {
       expect(first({ heads: 32, ...more })).toMatch(/chainTile=64x64 .*spreadMaps=on/);
     }
   });
-  test("in shared memory of 99 KiB, too; not where the target has bulk copies, nor for runs of rows of 128 columns", () => {
-    for (const arch of ["sm_86", "sm_89"]) expect(first(wide, arch)).toBe(first(wide));
-    expect(first(wide, "sm_90")).toBeNull();
-    expect(first({ ...wide, offsets: "both", batch: 2 })).toBeNull();
-    expect(first({ heads: 32, offsets: "both", batch: 2 })).not.toBeNull();
+  test("in shared memory of 99 KiB, beside bulk copies and for runs of rows, too", () => {
+    for (const arch of ["sm_86", "sm_89", "sm_90", "sm_120a"]) expect(first(wide, arch)).toBe(first(wide));
+    expect(first({ ...wide, offsets: "both", batch: 2 })).toBe(first(wide));
   });
 });
