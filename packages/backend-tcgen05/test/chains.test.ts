@@ -168,6 +168,47 @@ handEditsOf(
   { numSms: 1 },
 );
 
+/** Of two groups of rows, whose sums one role scales. */
+const inBoth: readonly HandEdit[] = [
+  {
+    what: "sums of the second group are scaled while products may still be added",
+    change: { kind: "drop", line: /mbar\.wait %products3_full/ },
+    code: "TW3157",
+    line: /copy %columns1 <- %tacc_1|mbar\.arrive %products3_empty/,
+    ptx: /./,
+    // Products of the first group, which it waits for, take longer.
+    emulator: null,
+  },
+  {
+    what: "nobody is told that sums of the second group are scaled",
+    change: { kind: "drop", line: /mbar\.arrive %products3_empty/ },
+    code: "TW3145",
+    line: /mbar\.wait %products3_(full|empty)/,
+    ptx: /./,
+    emulator: stuck,
+  },
+  {
+    what: "the second group's sums are scaled where the first one's factors say so",
+    change: { kind: "replace", line: /vote %rz_1/, from: /%rz_1/, to: "%rz" },
+    code: "TW3166",
+    line: /vote/,
+    ptx: null,
+    emulator: null,
+  },
+];
+handEditsOf(
+  tcgen05,
+  "two groups of rows with their sums in tensor memory",
+  {
+    from: readFileSync(new URL("../../../examples/online-softmax.tile", import.meta.url), "utf8"),
+    target: target.value,
+    schedule:
+      "tile=256x64x64 ctaGroup=1 stages=2 chainTile=32x32 chainOperand=tensor pipelineProducts=on rowGroups=2 correctionWarps=on accumulators=1 sched=tiles storeStages=1 epi=direct",
+  },
+  inBoth,
+  { numSms: 1 },
+);
+
 test("of bounds that depend on the tile, products of the first turn are those that overwrite, in the text too", () => {
   const attention = readAttention({
     op: "attention",

@@ -166,12 +166,14 @@ describe("forms of tiles that the compiler takes for tensor memory, B200", () =>
   const chained =
     "ctaGroup=1 stages=2 chainOperand=tensor pipelineProducts=on accumulators=1 sched=tiles storeStages=1";
   const [two, corrected] = ["rowGroups=2", "correctionWarps=on"] as const;
+  const both = `${two} ${corrected}`;
 
   test.each([
-    [{ headDim: 128 }, corrected, `tile=128x128x64 chainTile=64x64 ${two} epi=direct`],
-    [{ headDim: 128, causal: true, softCap: 20 }, corrected, "tile=64x128x64 chainTile=64x64"],
-    [{ headDim: 64 }, corrected, "tile=128x64x64 chainTile=64x64"],
-    [{ headDim: 64 }, corrected, `tile=256x64x64 chainTile=32x32 ${two} epi=direct`],
+    [{ headDim: 128 }, both, `tile=128x128x64 chainTile=64x64 ${two} epi=direct`],
+    [{ headDim: 128, causal: true, softCap: 20 }, both, `tile=128x128x64 chainTile=64x64 ${two} epi=direct`],
+    [{ headDim: 64 }, both, `tile=128x64x64 chainTile=128x64 ${corrected}`],
+    [{ headDim: 64 }, both, `tile=256x64x64 chainTile=32x32 ${two} epi=direct`],
+    [{ headDim: 256 }, `rowGroups=1 ${corrected}`, "tile=64x256x64 chainTile=64x64"],
     [{ headDim: 128, causal: true, window: 600 }, two, "tile=64x128x64 chainTile=64x64"],
     [{ headDim: 64, backward: "q" }, two, "tile=64x64x64 chainTile=128x64"],
   ])("%j: %s where tiles are many, predicted faster than %s", (fields, form, other) => {
@@ -180,12 +182,13 @@ describe("forms of tiles that the compiler takes for tensor memory, B200", () =>
     expect(taken.schedule).toContain(form);
     const of = (artifact: typeof taken) => predictFor(artifact, b200)?.timeUs ?? Number.NaN;
     expect(of(made({ ...tcgen05, request, schedule: `${other} ${chained}` }))).toBeGreaterThan(
-      1.1 * of(taken),
+      1.05 * of(taken),
     );
   });
 
   test.each([
-    [{}, "correctionWarps", "tile=128x128x64 chainTile=128x64 correctionWarps=on"],
+    [{}, "correctionWarps", "tile=256x128x64 correctionWarps=on"],
+    [{ headDim: 256 }, "correctionWarps", "tile=128x256x64 chainTile=128x64 correctionWarps=on"],
     [{ causal: true, window: 600 }, "rowGroups", "tile=128x128x64 rowGroups=2"],
   ])("%j: a ladder switches %s on, with the tile that it has", (fields, name, change) => {
     const { schedule: model } = must(
@@ -197,7 +200,7 @@ describe("forms of tiles that the compiler takes for tensor memory, B200", () =>
     const request = { ...sizes, ...fields };
     const best = must(parseSchedule(model, made({ ...tcgen05, request }).schedule ?? ""));
     const steps = ladderTo(model, best, () => true);
-    expect(steps[0]?.change).toMatch(/tile=64x128x64 .*rowGroups=1 correctionWarps=off/);
+    expect(steps[0]?.change).toMatch(/tile=64x\d+x64 .*rowGroups=1 correctionWarps=off/);
     expect(steps.find((step) => step.name === name)?.change).toBe(change);
   });
 

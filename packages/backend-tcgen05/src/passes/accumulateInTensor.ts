@@ -99,7 +99,14 @@ function atOnce(stmt: Extract<Stmt, { kind: "reduce" }>, name: string): readonly
   return [load, { ...stmt, acc: load.dst, body }];
 }
 
-function inSteps(stmt: Epilogue, { lanes, columns: all }: TensorPlace, columns: number): readonly Stmt[] {
+/** An epilogue as a loop over so many columns each of its accumulator; `between`: statements on the columns that are loaded, in the tile `name`, before they are stored. */
+export function inSteps(
+  stmt: Epilogue,
+  { lanes, columns: all }: TensorPlace,
+  columns: number,
+  name = COLUMNS,
+  between: readonly Stmt[] = [],
+): readonly Stmt[] {
   const count = all / columns;
   const cut = (extent: View["extent"]): View["extent"] =>
     lanes === 0 ? [extent[0], columns] : [columns, extent[1]];
@@ -114,7 +121,7 @@ function inSteps(stmt: Epilogue, { lanes, columns: all }: TensorPlace, columns: 
       };
     };
     const part: View = {
-      buffer: COLUMNS,
+      buffer: name,
       slot: lit(0),
       origin: [lit(0), lit(0)],
       extent: cut(stmt.acc.extent),
@@ -123,6 +130,7 @@ function inSteps(stmt: Epilogue, { lanes, columns: all }: TensorPlace, columns: 
     return [
       loadOf(part, shifted(stmt.acc)),
       ...(stmt.gated === true ? [loadOf(up, shifted({ ...stmt.acc, origin: upOrigin(stmt.acc) }))] : []),
+      ...between,
       { ...stmt, dst: shifted(stmt.dst), acc: part, c: stmt.c && shifted(stmt.c) },
     ];
   };

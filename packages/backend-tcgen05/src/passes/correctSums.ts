@@ -1,5 +1,5 @@
 /** Sums of all turns of a loop stay in tensor memory; threads of their own scale them there. */
-import { WARP } from "@tilewright/core";
+import { leavesOf, WARP } from "@tilewright/core";
 import {
   add,
   type Buffer,
@@ -25,6 +25,7 @@ import {
   withBody,
   withViews,
 } from "@tilewright/ir";
+import { inSteps } from "./accumulateInTensor.ts";
 import { EPILOGUE_WARPS } from "./specialiseEngines.ts";
 import { freshName, loadedTile, loadOf, storeOf } from "./tensorLoads.ts";
 
@@ -83,6 +84,11 @@ export const correctSums: Pass = {
     };
     const behind = (stmts: readonly Stmt[], sums: Carried): readonly Stmt[] => {
       const { held, tile } = sums;
+      const steps = inColumns(program, stmts, sums, named, (view) => handed(view, sums));
+      if (steps !== null) {
+        added.push(steps.columns);
+        return steps.stmts;
+      }
       const first = stmts.findIndex((stmt) => uses(stmt, held.name));
       return stmts.flatMap((stmt, at): readonly Stmt[] => {
         const load = at === first ? [loadOf(wholeView(held), wholeView(tile))] : [];
@@ -130,10 +136,59 @@ export const correctSums: Pass = {
     return {
       ...withBody(program, body),
       buffers: [...program.buffers, ...added],
-      launch: { ...program.launch, threads: program.launch.threads + corrected * EPILOGUE_WARPS * WARP },
+      launch: { ...program.launch, threads: program.launch.threads + EPILOGUE_WARPS * WARP },
     };
   }),
 };
+
+/**
+ * Behind the loop the sums' columns are loaded, worked on and stored a few at a time, as a turn scales them, where all that is done with the sums is to map them in place by factors of their rows and to store them; null elsewhere.
+ */
+function inColumns(
+  program: TileProgram,
+  stmts: readonly Stmt[],
+  { held, tile, parts }: Carried,
+  named: (name: string) => string,
+  handed: (view: View) => readonly [stmts: readonly Stmt[], taken: View],
+): { readonly stmts: readonly Stmt[]; readonly columns: Buffer } | null {
+  const [first] = parts;
+  const place = tensorPlace(tile);
+  const own = stmts.filter((stmt) => uses(stmt, held.name));
+  const [epilogue, ...others] = own.toReversed();
+  const maps = others.flatMap((stmt) =>
+    stmt.kind === "map" &&
+    stmt.dst.buffer === held.name &&
+    stmt.dst.extent[1] === held.shape[1] &&
+    leavesOf(stmt.value).every(({ kind }) => kind === "view")
+      ? [stmt]
+      : [],
+  );
+  if (first === undefined || place === null || maps.length < others.length) return null;
+  if (epilogue?.kind !== "epilogue" || epilogue.gated === true) return null;
+  const columns = loadedTile(held, place, first.part.extent[1], named(first.part.buffer));
+  const moves = new Map(
+    maps.map((stmt) => [
+      stmt,
+      rowsOf(program, stmt, held.name).map((view) => [view.buffer, handed(view)] as const),
+    ]),
+  );
+  const between = maps.toReversed().map((stmt): Stmt => {
+    const names = new Map([
+      [held.name, wholeView(columns)],
+      ...(moves.get(stmt) ?? []).map(([name, [, view]]) => [name, view] as const),
+    ]);
+    return withViews(stmt, (view) => names.get(view.buffer) ?? view);
+  });
+  const stored = { ...epilogue, acc: wholeView(tile) };
+  return {
+    columns,
+    stmts: stmts.flatMap((stmt): readonly Stmt[] => {
+      if (stmt === epilogue) return inSteps(stored, place, columns.shape[1], columns.name, between);
+      const taken = stmt.kind === "map" ? moves.get(stmt) : undefined;
+      return taken === undefined ? [stmt] : taken.flatMap(([, [events]]) => events);
+    }),
+  };
+}
 
 /** Products of tiles that are carried through loops: the first overwrite, and wherever they are put, those of the first turns do. */
 const overwriting = (

@@ -106,16 +106,24 @@ function withTurns(
     stmt,
     { kind: "release", ring, at: chunk },
   ];
-  const loop = stmts.find((stmt) => stmt.kind === "for" && !multiplies(stmt) && touches(stmt, tile));
-  return stmts.flatMap((stmt): readonly Stmt[] => {
+  const of = stmts.findIndex((stmt) => stmt.kind === "for" && !multiplies(stmt) && touches(stmt, tile));
+  const loop = stmts[of];
+  // Behind the loop, from the first load to the last.
+  const loads = (stmt: Stmt, i: number): boolean =>
+    i > of && eachStmt([stmt]).some((each) => each.kind === "copy" && reads(each, tile));
+  const [first, end] = [stmts.findIndex(loads), stmts.findLastIndex(loads)];
+  const atLast = (event: Stmt): readonly Stmt[] =>
+    (loop?.kind === "for" ? peelEnds(program, loop)?.last([event]) : undefined) ?? [event];
+  return stmts.flatMap((stmt, i): readonly Stmt[] => {
     if (stmt.kind === "vote" && touches(stmt, tile)) return taken(sub(at, lit(1)), stmt);
-    if (stmt.kind === "for" && multiplies(stmt) && touches(stmt, tile))
+    if ((stmt.kind === "mma" || (stmt.kind === "for" && multiplies(stmt))) && touches(stmt, tile))
       return [{ kind: "acquire", ring, at }, stmt, { kind: "commit", ring, at }];
-    if (loop?.kind === "for" && stmt.kind === "copy" && reads(stmt, tile)) {
-      const last = taken(v(loop.var), stmt);
-      return peelEnds(program, loop)?.last(last) ?? last;
-    }
-    return [stmt];
+    if (loop?.kind !== "for") return [stmt];
+    return [
+      ...(i === first ? atLast({ kind: "wait", ring, at: v(loop.var), pending: 0 }) : []),
+      stmt,
+      ...(i === end ? atLast({ kind: "release", ring, at: v(loop.var) }) : []),
+    ];
   });
 }
 

@@ -220,9 +220,13 @@ function groupsOf(
         : [],
     ),
   );
+  // Those who change sums do so for all.
+  const changed = sums.filter((name) => stored.has(name));
   const groups: Set<string>[] = [];
-  for (const stmt of all) {
-    const names = viewsOf(stmt).flatMap(({ buffer }) => (own.has(buffer) ? [buffer] : []));
+  for (const names of [
+    changed,
+    ...all.map((stmt) => viewsOf(stmt).flatMap(({ buffer }) => (own.has(buffer) ? [buffer] : []))),
+  ]) {
     if (names.length === 0) continue;
     const met = groups.filter((group) => names.some((name) => group.has(name)));
     const joined = new Set([...met.flatMap((group) => [...group]), ...names]);

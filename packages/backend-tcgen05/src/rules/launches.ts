@@ -55,13 +55,12 @@ export const launchRules: readonly Rule[] = [
       !s.swapAB &&
       s.clusterM * s.clusterN === 1 &&
       s.sched === "tiles" &&
-      s.rowGroups === 1 &&
-      s.tileM === TENSOR_LANES)
+      s.tileM === s.rowGroups * TENSOR_LANES)
       ? null
       : {
           message:
-            "sums that stay in tensor memory are those of one work tile, of which a lane has a row and its factor",
-          hint: `nearest legal: correctionWarps=off; with it ctaGroup=1 swapAB=off cluster=1x1 sched=tiles rowGroups=1 and tiles of ${TENSOR_LANES} rows`,
+            "sums that stay in tensor memory are those of one work tile, of which a lane has a row and its factor in each group",
+          hint: `nearest legal: correctionWarps=off; with it ctaGroup=1 swapAB=off cluster=1x1 sched=tiles and tiles of ${TENSOR_LANES} rows of each group`,
         },
   ),
   rule("TW2436", "overlappedColumns", ({ s, problem }) =>

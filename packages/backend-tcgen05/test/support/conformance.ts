@@ -158,5 +158,18 @@ export const attentionOptions: AttentionOptions = {
       "tile=128x64x64 ctaGroup=1 stages=2 chainTile=64x64 chainOperand=shared correctionWarps=on accumulators=1 sched=tiles storeStages=1 epi=tma",
       { queries: 100, keys: 320, headDim: 64, dtype: "f16", alibi: true, heads: 2 },
     ],
+    // One role of them for two groups of rows; and sums of more columns than registers hold.
+    [
+      "tile=256x64x64 ctaGroup=1 stages=2 chainTile=64x64 chainOperand=tensor pipelineProducts=on rowGroups=2 correctionWarps=on accumulators=1 sched=tiles storeStages=1 epi=direct",
+      { queries: 260, keys: 260, headDim: 64, dtype: "bf16", causal: true, lse: true },
+    ],
+    [
+      "tile=256x128x64 ctaGroup=1 stages=2 chainTile=64x32 chainOperand=shared rowGroups=2 correctionWarps=on accumulators=1 sched=tiles storeStages=1 epi=direct",
+      { queries: 140, keys: 257, headDim: 128, dtype: "f16", softCap: 3 },
+    ],
+    [
+      "tile=128x256x64 ctaGroup=1 stages=2 chainTile=128x64 chainOperand=tensor pipelineProducts=on correctionWarps=on accumulators=1 sched=tiles storeStages=1 epi=tma",
+      { queries: 40, keys: 260, headDim: 256, dtype: "bf16" },
+    ],
   ],
 };

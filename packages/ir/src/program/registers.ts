@@ -24,14 +24,17 @@ const [REGISTERS, OTHERS] = [512, 56];
 /** Those of elements of a matrix that maps of a part read, as they come (ptxas 13.0, sm_90a: 72 bytes are spilled where 184 of 240 are held otherwise). */
 export const READ_VALUES = 16;
 
+/** The same of threads beside which others hold the sums (ptxas 13.0, sm_100a: of 128 registers 64 columns spill 108 bytes beside a number for each problem, 32 nothing; of 168 64 nothing). */
+export const READ_BESIDE_SUMS = 32;
+
 /** Threads that hold elements of a tile, and the registers of each. */
 interface Threads {
   readonly count: number;
   readonly registers: number;
   /** Whether they have a budget of their own. */
   readonly budgeted: boolean;
-  /** Whether others hold sums of all parts. */
-  readonly apart?: boolean;
+  /** Where others hold sums of all parts, the columns of them that a thread holds at a time. */
+  readonly apart?: number;
   /** Elements of two tiles that it holds at most without a budget. */
   readonly most?: number;
 }
@@ -47,7 +50,9 @@ function besideTensor({ directives, launch }: TileProgram): Threads {
   const split = directives.find((d) => d.name === "splitRows");
   const groups = (split?.name === "splitRows" && split.args.groups) || 1;
   const apart = directives.some(({ name }) => name === "correctionWarps");
-  const others = apart ? 2 * groups - 1 : groups - 1;
+  const load = directives.find((d) => d.name === "accumulate");
+  const columns = (load?.name === "accumulate" && load.args.columns) || 1;
+  const others = apart ? groups : groups - 1;
   const threads = launch.threads + others * TENSOR_LANES;
   const each = apart ? REGISTERS / Math.ceil(threads / SUBPARTITION_WARPS) : (REGISTERS * 128) / threads;
   const registers = Math.min(MOST, each - (each % STEP)) - (apart ? 0 : BESIDE_TENSOR);
@@ -55,7 +60,7 @@ function besideTensor({ directives, launch }: TileProgram): Threads {
     count: TENSOR_LANES * groups,
     registers,
     budgeted: true,
-    apart,
+    ...(apart ? { apart: columns } : {}),
   };
 }
 
@@ -82,7 +87,7 @@ export function threadsOf(program: TileProgram): Threads {
 /** Registers of a thread with a budget that hold no elements of tiles: where parts divide the axis, and where columns behind it are masked (ptxas 13.0, sm_90a: 128 and 112 columns of 160 registers, 192 of 240). */
 const BUDGETED = { whole: 32, masked: 44 } as const;
 
-/** What a thread holds of a loop over parts: columns of a part, tiles of such columns and of sums of all parts, registers for each element of one that is multiplied while the next part's sums are made, what maps of a part read, whether parts divide the axis, and whether the launch says where few of them end. */
+/** What a thread holds of a loop over parts: columns of a part, tiles of such columns and of sums of all parts, registers for each element of one that is multiplied while the next part's sums are made, what maps of a part read, whether parts divide the axis, and whether they may become straight code. */
 interface Parts {
   readonly width: number;
   readonly held: number;
@@ -96,18 +101,24 @@ interface Parts {
 /** Iterations of a loop that may become straight code: what masks of a part compare is then held beside its elements (ptxas 13.0, sm_100a, of 168 registers: 128 columns spill up to 1092 bytes, 64 nothing). */
 export const FEW_ITERATIONS = 2;
 
+/** Those of a loop with known bounds, of which the same is true (of 128 registers 64 columns spill 196 bytes in 5 iterations, nothing in 16). */
+export const UNROLLED = 8;
+
 /** Whether threads have registers for a tile's elements, and where loops go over parts for those of a part beside them. */
 export function fitsThreads(
   [rows, columns]: readonly [number, number],
-  { count, registers, budgeted, apart = false, most = MOST_IN_PARTS }: Threads,
+  { count, registers, budgeted, apart, most = MOST_IN_PARTS }: Threads,
   parts: Parts | null,
 ): boolean {
   const ofThread = (of: number): number => (rows * of) / count;
   if (parts === null) return ofThread(columns + ROW_VALUES) <= registers - OTHERS;
   const { width, held, sums, factor, read, whole, few } = parts;
   const [ofSums, ofPart] = [columns * sums, width * held];
-  if (apart)
-    return Math.max(ofThread(ofSums), ofThread(few ? 2 * ofPart : ofPart) + read) + BESIDE_SUMS <= registers;
+  if (apart !== undefined)
+    return (
+      Math.max(Math.min(columns, apart), ofThread(few ? 2 * ofPart : ofPart) + read) + BESIDE_SUMS <=
+      registers
+    );
   const tiles = ofSums + ofPart;
   const all = ofThread(tiles + width * factor) + read;
   if (budgeted) return all + (whole ? BUDGETED.whole : BUDGETED.masked) <= registers;

@@ -16,7 +16,15 @@ import {
   readsOf,
   wholeFactors,
 } from "./loops.ts";
-import { FEW_ITERATIONS, fitsThreads, READ_VALUES, readsParameters, threadsOf } from "./registers.ts";
+import {
+  FEW_ITERATIONS,
+  fitsThreads,
+  READ_BESIDE_SUMS,
+  READ_VALUES,
+  readsParameters,
+  threadsOf,
+  UNROLLED,
+} from "./registers.ts";
 import { type AxisProgram, type AxisStmt, axisOf, namedIn } from "./types.ts";
 
 /** Copies of a chunk run beside the products of another. */
@@ -124,8 +132,9 @@ export function scheduleProgram(
   const registersHold = !has("engines") && (threads.budgeted || has("pipelineProducts"));
   const factor = registersHold ? sizeOf(anchor.problem.a.dtype) / 4 : 0;
   // Beside tensor memory elements of a matrix are read one behind the other, and need no registers of their own (ptxas 13.0, sm_100a), unless others hold the sums.
-  const reads = readsParameters(program, threads.apart === true) && (!has("engines") || threads.apart);
-  const read = reads ? READ_VALUES : 0;
+  const apart = threads.apart !== undefined;
+  const reads = readsParameters(program, apart) && (!has("engines") || apart);
+  const read = reads ? (apart ? READ_BESIDE_SUMS : READ_VALUES) : 0;
   const divides = program.body.every(
     (stmt) =>
       !isColumnLoop(stmt) ||
@@ -135,15 +144,14 @@ export function scheduleProgram(
   );
   const wide = anchor.products.filter(({ acc }) => namedIn(program, acc).axes[1] === columns).length;
   const held = { held: Math.max(1, anchor.products.length - wide), sums: Math.max(1, wide) };
-  // Masks by position may leave the rows of a tile as many turns as they fill.
-  const few = program.body.some(
-    (stmt) =>
-      isColumnLoop(stmt) &&
-      stmt.kind === "for" &&
-      axisOf(program, stmt.axis).runs !== undefined &&
-      (axisOf(program, stmt.axis).extent <= FEW_ITERATIONS * width ||
-        (anchor.masks && axisOf(program, rows).extent <= width)),
-  );
+  // Masks by position may leave the rows of a tile as many iterations as they fill; of one tile the compiler knows them all.
+  const most = axisOf(program, rows).extent;
+  const few = program.body.some((stmt) => {
+    if (!isColumnLoop(stmt) || stmt.kind !== "for") return false;
+    const { extent, runs } = axisOf(program, stmt.axis);
+    const told = runs !== undefined && (extent <= FEW_ITERATIONS * width || (anchor.masks && most <= width));
+    return told || (anchor.masks && most <= tile[0] && extent <= UNROLLED * width);
+  });
   const parts = parted ? { width, ...held, factor, read, whole: divides, few } : null;
   if ((parted || several) && !fitsThreads(tile, threads, parts)) return null;
   // Tiles that products go on from hold all of their columns, in whole chunks.

@@ -13,7 +13,7 @@ import { runElements } from "./elements.ts";
 import type { StepInput, StepOutputs } from "./epilogue.ts";
 import { columnsOf, Epilogues } from "./epilogues.ts";
 import { FurtherKernels } from "./furtherKernels.ts";
-import { compileView, exchangedView, type Memory, type Place, resetTile } from "./memory.ts";
+import { compileView, exchangedView, heldNow, type Memory, type Place, resetTile } from "./memory.ts";
 import { PartialTiles, type Shared } from "./partialTiles.ts";
 import { emptySlot, type Flight, land, RingState } from "./rings.ts";
 import { consumersOf, ringsByBuffer } from "./ringUse.ts";
@@ -287,7 +287,9 @@ export class Machine implements Hooks {
     return (thread) => {
       const { cells } = thread;
       if (when !== null && !when(cells)) return;
-      const [to, from] = [this.#written(dst(cells), thread, at), this.#read(src(cells), thread, at)];
+      const [to, source] = [this.#written(dst(cells), thread, at), this.#read(src(cells), thread, at)];
+      // Registers are read where a copy is issued, and may change while it flies.
+      const from = flies && source.memory.buffer.space === "register" ? heldNow(source) : source;
       const move = (): void =>
         stmt.transport === "tcgen05.cp" || stmt.transport === "factors"
           ? copyFactors(to, from, at)

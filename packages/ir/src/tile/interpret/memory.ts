@@ -84,6 +84,13 @@ export interface Place {
   readonly cols: number;
 }
 
+/** A place with what it holds now, whatever is written there later. */
+export const heldNow = (place: Place): Place => {
+  const { memory } = place;
+  const { store, data, written } = memory;
+  return { ...place, memory: { ...memory, data: store?.slice() ?? data, written: written?.slice() ?? null } };
+};
+
 /** A view as a closure from loop variables to a place; checks the slot. */
 export function compileView(
   view: View,
