@@ -4,13 +4,13 @@
  *   node --conditions=@tilewright/source scripts/unseen/evaluate.ts [--held 28111815,20261213,20261218,20261219]
  *
  * A line for each row of dtypes and each backend: kernels that the compiler chose and others, those of the held-out seeds and of the rest; percent of predictions within 10 and
- * 25 % of the time, the median error, and what part of the far ones has which cause. Then what choosing among the kernels timed of a problem loses to the best of them.
+ * 25 % of the time, the median error, and what part of the far ones has which cause. Then what choosing among the kernels timed of a problem loses to the best of them, and the same of wide searches.
  */
 import { parseArgs } from "node:util";
 import { type Cause, convertSchedule, machineOf, parseSchedule, predictionOf } from "@tilewright/ir";
 import { compiler } from "../../packages/cli/src/compiler.ts";
 import { requestOf } from "./draw.ts";
-import { type Stored, stored } from "./stored.ts";
+import { type Stored, stored, wide } from "./stored.ts";
 
 interface Predicted extends Stored {
   /** Logarithm of the predicted over the measured time. */
@@ -25,7 +25,7 @@ const { values } = parseArgs({
 const held = new Set(values.held.split(","));
 const machine = machineOf({ name: "H200" });
 
-const all = stored().flatMap((one): readonly Predicted[] => {
+const predicted = (one: Stored): readonly Predicted[] => {
   const { problem, target } = requestOf({ ...one, id: 0, kind: "any" });
   const backend = compiler.backends.find(({ id }) => id === one.backend);
   const parsed =
@@ -40,7 +40,8 @@ const all = stored().flatMap((one): readonly Predicted[] => {
   );
   const [cause] = causes.reduce((most, each) => (each[1] > most[1] ? each : most));
   return [{ ...one, error: Math.log(prediction.timeUs / one.us), cause }];
-});
+};
+const all = stored().flatMap(predicted);
 
 const percent = (own: readonly Predicted[], near: number): string =>
   String(
@@ -78,26 +79,41 @@ for (const text of [
 ])
   console.log(text);
 
-/** Kernels of a problem among which the model would choose, each once. */
-const problems = new Map<string, Map<string, { readonly us: number[]; readonly error: number }>>();
-for (const { row, m, n, k, b, backend, schedule, us, error } of all) {
-  const problem = `${row} ${m}x${n}x${k}${b}`;
-  const known = problems.get(problem) ?? new Map<string, { readonly us: number[]; readonly error: number }>();
-  problems.set(problem, known);
-  const name = `${backend} ${schedule}`;
-  const kernel = known.get(name) ?? { us: [], error };
-  known.set(name, { ...kernel, us: [...kernel.us, us] });
-}
-const losses = [...problems.values()].flatMap((kernels): readonly number[] => {
-  if (kernels.size < 4) return [];
-  const timed = [...kernels.values()].map(({ us, error }) => {
-    const mean = us.reduce((sum, each) => sum + each, 0) / us.length;
-    return { us: mean, predicted: (us[0] ?? 0) * Math.exp(error) };
+/** By how much the model's choice takes longer than the best, of each problem of which four kernels and more are timed. */
+function lossesOf(kernels: readonly Predicted[]): readonly number[] {
+  /** Kernels of a problem among which the model would choose, each once. */
+  const problems = new Map<string, Map<string, { readonly us: number[]; readonly error: number }>>();
+  for (const { row, m, n, k, b, backend, schedule, us, error } of kernels) {
+    const problem = `${row} ${m}x${n}x${k}${b}`;
+    const known =
+      problems.get(problem) ?? new Map<string, { readonly us: number[]; readonly error: number }>();
+    problems.set(problem, known);
+    const name = `${backend} ${schedule}`;
+    const kernel = known.get(name) ?? { us: [], error };
+    known.set(name, { ...kernel, us: [...kernel.us, us] });
+  }
+  return [...problems.values()].flatMap((own): readonly number[] => {
+    if (own.size < 4) return [];
+    const timed = [...own.values()].map(({ us, error }) => {
+      const mean = us.reduce((sum, each) => sum + each, 0) / us.length;
+      return { us: mean, predicted: (us[0] ?? 0) * Math.exp(error) };
+    });
+    const chosen = timed.reduce((least, each) => (each.predicted < least.predicted ? each : least));
+    return [chosen.us / Math.min(...timed.map(({ us }) => us))];
   });
-  const chosen = timed.reduce((least, each) => (each.predicted < least.predicted ? each : least));
-  return [chosen.us / Math.min(...timed.map(({ us }) => us))];
-});
-const mean = Math.exp(losses.reduce((sum, loss) => sum + Math.log(loss), 0) / losses.length);
+}
+
+function choices(name: string, kernels: readonly Predicted[]): string {
+  const losses = lossesOf(kernels).toSorted((x, y) => x - y);
+  const mean = Math.exp(losses.reduce((sum, loss) => sum + Math.log(loss), 0) / losses.length);
+  const median = losses[losses.length >> 1] ?? 1;
+  const far = losses.filter((loss) => loss > 1 / 0.9).length;
+  return `${name}: choices among four kernels and more of ${losses.length} problems take ${mean.toFixed(3)} times the best time in the mean, ${median.toFixed(3)} in the median, at most ${(losses.at(-1) ?? 1).toFixed(2)}; ${far} are under 0.9 of the best`;
+}
+
+console.log(`\n${choices("stored", all)}`);
+const searched = wide().flatMap(predicted);
+console.log(choices("wide searches", searched));
 console.log(
-  `\nchoices among four kernels and more of ${losses.length} problems: ${mean.toFixed(3)} times the best time in the mean, at most ${Math.max(...losses).toFixed(2)}`,
+  `${searched.length} kernels of wide searches: ${percent(searched, 0.1)} % within 10 %, ${percent(searched, 0.25)} % within 25 %`,
 );
