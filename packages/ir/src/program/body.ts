@@ -14,7 +14,7 @@ import type {
   View,
 } from "../tile/types.ts";
 import type { Anchor } from "./anchor.ts";
-import { isZero, iterationsSeen, maskedIterations } from "./hidden.ts";
+import { iterationsSeen, knownValue, maskedIterations } from "./hidden.ts";
 import { isColumnLoop, isParameter, type Product, products } from "./loops.ts";
 import { type Iteration, Places, type Sizes } from "./places.ts";
 import { type AxisProgram, type AxisStmt, axisOf, namedIn } from "./types.ts";
@@ -81,6 +81,7 @@ export class Body {
   #stmt(stmt: AxisStmt, iteration: Iteration | null): readonly Stmt[] {
     switch (stmt.kind) {
       case "fill":
+        this.#behind.delete(this.#places.held(stmt.tile).name);
         return [
           { kind: "fill", dst: wholeView(this.#places.held(stmt.tile)), value: Math.fround(stmt.value) },
         ];
@@ -148,17 +149,19 @@ export class Body {
       masked === null ? [map] : masked.map((when): Stmt => ({ kind: "if", cond: when, body: [map] }));
     const [, axis] = namedIn(this.#program, stmt.tile).axes;
     const factor = iteration?.tiles === true && iteration.axis === axis && this.#places.isFactor(stmt.tile);
+    const behind = knownValue(stmt.value, (name) =>
+      isParameter(namedIn(this.#program, name)) ? undefined : this.#behind.get(this.#places.held(name).name),
+    );
     if (!factor) {
-      this.#behind.delete(dst.buffer);
+      if (behind === null || masked !== null || iteration?.axis !== axis) this.#behind.delete(dst.buffer);
+      else this.#behind.set(dst.buffer, behind);
       return maps;
     }
     const { value } = stmt;
     const copied =
       value.kind === "leaf" && value.leaf.kind === "element" ? this.#places.held(value.leaf.name) : null;
     // What it is made of may have zeros there already.
-    const cleared = (name: string): boolean =>
-      !isParameter(namedIn(this.#program, name)) && this.#behind.get(this.#places.held(name).name) === 0;
-    if (isZero(value, cleared)) return maps;
+    if (behind === 0) return maps;
     // What is multiplied may go to memory that other threads read: then the registers that it comes from are cleared.
     return copied === null
       ? [...maps, ...this.#cleared(dst, iteration, 0)]
@@ -168,7 +171,7 @@ export class Body {
   /** In iterations that have columns behind the axis's extent, those of a tile become the value: what they hold otherwise means nothing. */
   #cleared(dst: View, { axis, at, width }: Iteration, value: number): readonly Stmt[] {
     const { count } = this.#places.run(axis);
-    if (this.#parted(count, width)) return [];
+    if (this.#parted(count, width) || this.#behind.get(dst.buffer) === value) return [];
     this.#behind.set(dst.buffer, value);
     const held = { kind: "leaf", leaf: { kind: "view", view: dst } } as const;
     const map: Stmt = { kind: "map", dst, value: before(at, count, held, value) };
@@ -216,11 +219,20 @@ export class Body {
     const bounds = this.split === 1 ? iterationsSeen(this.#program, loop, tile, this.#countOf) : null;
     const within = bounds && ({ bounds, take: "all" } as const);
     const stated = { kind: "for", var: name, from: lit(0), to, ...(within && { within }) } as const;
-    return { ...stated, unroll: false, body: this.list(body, iteration) };
+    return { ...stated, unroll: false, body: this.#turn(body, iteration) };
+  }
+
+  /** A body of a loop: what tiles have behind an axis is that of the turn alone. */
+  #turn(body: readonly AxisStmt[], iteration: Iteration): readonly Stmt[] {
+    this.#behind.clear();
+    const made = this.list(body, iteration);
+    this.#behind.clear();
+    return made;
   }
 
   /** The loop of a product in chunks, as that of the matrix product has them; over an axis of which an iteration has a part, over that. */
   #chunks(axis: string, { acc, a, b, exchanged }: Product, iteration: Iteration | null): Stmt {
+    this.#behind.delete(this.#places.held(acc).name);
     const part = iteration?.axis === axis ? iteration : null;
     const extent = part?.width ?? axisOf(this.#program, axis).extent;
     const [rows, inner] = this.#product.a.extent;
@@ -281,7 +293,7 @@ export class Body {
     const name = this.#loopVariable(axis);
     const { extent } = axisOf(this.#program, axis);
     const [turns, rest] = [Math.floor(extent / CHUNK), extent % CHUNK];
-    const inside = this.list(body, {
+    const inside = this.#turn(body, {
       axis,
       at: mul(v(name), CHUNK),
       width: CHUNK,
@@ -300,6 +312,7 @@ export class Body {
   /** Of parameters, whose elements nobody holds, a register tile first: its owner says who reads what. */
   #reduce(stmt: Extract<AxisStmt, { kind: "reduce" }>, iteration: Iteration | null): readonly Stmt[] {
     const dst = wholeView(this.#places.held(stmt.tile));
+    this.#behind.delete(dst.buffer);
     const { op, adds } = stmt;
     const value = this.#places.value(stmt.value, iteration);
     const reduced = { kind: "reduce.row", dst, op, adds, via: null } as const;

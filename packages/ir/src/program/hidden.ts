@@ -185,12 +185,13 @@ function valueUnder(e: NamedExpr, mask: Apply, truth: boolean): Value {
   return known.evaluate(chosen(e), () => known.unknown());
 }
 
-/** Whether an expression is 0 where elements of some tiles are, whatever others have. */
-export function isZero(e: NamedExpr, isZeroIn: (tile: string) => boolean): boolean {
+/** The value of an expression where elements of some tiles have known ones, whatever finite values others have; null where that is not known. */
+export function knownValue(e: NamedExpr, of: (tile: string) => number | undefined): number | null {
   const known = new Known();
   const leaf = (from: NamedLeaf): Value =>
-    from.kind === "element" && isZeroIn(from.name) ? 0 : known.unknown();
-  return known.evaluate(e, leaf) === 0;
+    (from.kind === "element" ? of(from.name) : undefined) ?? known.unknown();
+  const value = known.evaluate(e, leaf);
+  return typeof value === "number" ? value : null;
 }
 
 /** Whether a turn, in which all elements of what a map makes have one value, leaves what it was given, and what is read behind it, as it was. */
