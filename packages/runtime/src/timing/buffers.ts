@@ -66,8 +66,6 @@ export function unmeasurable(problem: Problem): readonly Diagnostic[] {
     found.push(measuringProblem("unmeasurable", at, message, "measure the product without it"));
   if (problem.batch.kind === "grouped" && expertRowsOf(problem) === null)
     refuse("problem.batch", "a grouped batch has no shape to fill");
-  if (problem.weights !== undefined && expertRowsOf(problem) !== null)
-    refuse("problem.weights", "weights of experts are not sampled");
   if (problem.weights?.zeros)
     refuse("problem.weights", "zero points are whole numbers, and benchmarks fill buffers with others");
   problem.epilogue.forEach((step, index) => {
