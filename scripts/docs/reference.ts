@@ -172,6 +172,7 @@ export const topics: readonly (readonly [topic: string, fields: readonly string[
       "registerStoreStep",
       "earlyProducerStart",
       "conditionalRescale",
+      "laneSums",
       "spreadMaps",
       "delayedRelease",
       "pipelineProducts",

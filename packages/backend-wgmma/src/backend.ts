@@ -33,6 +33,7 @@ import { awaitProducts } from "./passes/awaitProducts.ts";
 import { delayRelease } from "./passes/delayRelease.ts";
 import { elideBarriers } from "./passes/elideBarriers.ts";
 import { issueProducts } from "./passes/issueProducts.ts";
+import { laneSums } from "./passes/laneSums.ts";
 import { loadFactors } from "./passes/loadFactors.ts";
 import { loadVectorsAhead } from "./passes/loadVectorsAhead.ts";
 import { peelFirst } from "./passes/peelFirst.ts";
@@ -86,6 +87,8 @@ const products: Backend = {
     // Before ownership and widths, which follow the tiles' contiguous axes.
     passes.bindTensorLayouts,
     passes.bindOwnership,
+    // Between them: who has columns of sums is known, and rows of their sums have no owner.
+    laneSums,
     passes.bindElements,
     passes.handOverTiles,
     elideBarriers,

@@ -66,6 +66,11 @@ export const scheduleModel = {
       default: "off",
     }),
     coreFields.conditionalRescale,
+    flagField({
+      name: "laneSums",
+      summary: "lanes add up their own parts of rows' sums in a loop, and meet once, behind it",
+      default: "off",
+    }),
     intField({
       name: "tail",
       summary:

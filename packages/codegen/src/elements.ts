@@ -19,7 +19,6 @@ import {
   ownedRegisters,
   registerRun,
   type View,
-  weighted,
 } from "@tilewright/ir";
 import { f32imm, imm } from "@tilewright/ptx";
 import { Arithmetic, type F32 } from "./arithmetic.ts";
@@ -34,6 +33,7 @@ import { lowerFunction, type Value } from "./expressions.ts";
 import { loadElements, loadOrZero, roundedWords, storeElements } from "./formats.ts";
 import { axisIndex } from "./globalAddress.ts";
 import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
+import { amongLanes, insideColumns } from "./rowParts.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { insideBlock, NOWHERE, ownedPosition, type ThreadPosition } from "./threads.ts";
 import { elementGuard, globalAddress } from "./viewAddress.ts";
@@ -41,8 +41,6 @@ import { lowerWeights } from "./weights.ts";
 
 type Expr = Expression<ElementLeaf>;
 type At = Pick<OwnedRegister, "row" | "col">;
-
-const ALL_LANES = 0xffffffff;
 
 /** The register tile whose owner says who computes which element: as many rows and columns as the statement goes through. */
 function domainOwner(ctx: Context, stmt: ElementStmt): Ownership {
@@ -298,47 +296,12 @@ export function lowerRowReduction(ctx: Context, stmt: StmtOf<"reduce.row">): voi
       sum = ctx.entry.reg("f32", "rx");
       ctx.emitAny(null, "mov.f32", sum, nothing);
     }
-    return [dst.at(register), row, amongLanes(ctx, own, join, sum)];
+    return [dst.at(register), row, stmt.runs === undefined ? amongLanes(ctx, own, join, sum) : sum];
   });
   const all = stmt.via === null ? made : amongWarps(ctx, own, stmt.via, join, made);
   for (const [register, , sum] of all)
     if (stmt.adds) ctx.emitAny(null, join, register, register, sum);
     else ctx.emitAny(null, "mov.f32", register, sum);
-}
-
-/** Whether a column counts: always (null), never, or as a predicate says. */
-function insideColumns(
-  ctx: Context,
-  own: Ownership,
-  position: ThreadPosition,
-  col: number,
-  below: number | null,
-): Pred | null | "outside" {
-  if (below === null) return null;
-  const furthest = weighted(own.cols).reduce(
-    (sum, f) => (f.tier === "register" ? sum : sum + (f.extent - 1) * f.weight),
-    0,
-  );
-  if (col + furthest < below) return null;
-  if (col >= below) return "outside";
-  const { reg } = position.col;
-  if (reg === null) return null;
-  const p = ctx.entry.reg("pred", "p");
-  ctx.emit(null, "setp.lt.s32", p, reg, imm(below - col));
-  return p;
-}
-
-/** The lanes that hold parts of a row, by halves. */
-function amongLanes(ctx: Context, own: Ownership, join: string, from: F32): F32 {
-  let sum = from;
-  for (const { tier, extent, stride } of own.cols)
-    for (let step = 1; tier === "thread" && step < extent; step *= 2) {
-      const [other, next] = [ctx.entry.reg("f32", "rl"), ctx.entry.reg("f32", "rx")];
-      ctx.emitAny(null, "shfl.sync.bfly.b32", other, sum, imm(step * stride), imm(31), imm(ALL_LANES));
-      ctx.emitAny(null, join, next, sum, other);
-      sum = next;
-    }
-  return sum;
 }
 
 /** Each warp puts its part of a row into the shared tile, and all read those of all. */

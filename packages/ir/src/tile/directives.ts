@@ -205,6 +205,7 @@ const directiveTable = {
   pipelineProducts: {
     ahead: count(1, "iterations by which the first product of a loop's body is ahead of the last", 1, 1),
   },
+  laneSums: { tiles: count(1, "running sums whose lanes stay apart", 1, 1) },
   loadVectorsAhead: { tiles: count(1, "tiles of registers for each vector", 1, 1) },
   conditionalRescale: {
     by: oneOf("threads that leave a multiplication of sums by factors of 1 out together", "warp"),

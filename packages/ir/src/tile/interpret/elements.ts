@@ -103,11 +103,14 @@ export function runElements(
   if (stmt.adds) requireWritten(dst, box, at);
   const join =
     stmt.op === "max" ? Math.max : (x: number, y: number): number => Math.fround(Math.fround(x) + y);
-  for (let row = 0; row < rows; row++) {
-    const place = offsetOf(dst, row, 0);
-    let sum = stmt.adds ? (out[place] ?? 0) : stmt.op === "max" ? Number.NEGATIVE_INFINITY : 0;
-    for (let col = 0; col < Math.min(cols, stmt.below ?? cols); col++) sum = join(sum, element(row, col));
-    out[place] = rounded(sum);
-  }
+  const { runs = cols } = stmt;
+  for (let row = 0; row < rows; row++)
+    for (let to = 0; to < dst.cols; to++) {
+      const place = offsetOf(dst, row, to);
+      let sum = stmt.adds ? (out[place] ?? 0) : stmt.op === "max" ? Number.NEGATIVE_INFINITY : 0;
+      for (let col = 0; col < Math.min(cols, stmt.below ?? cols); col++)
+        if (Math.floor(col / runs) % dst.cols === to) sum = join(sum, element(row, col));
+      out[place] = rounded(sum);
+    }
   markWritten(dst, box);
 }

@@ -8,7 +8,7 @@ import {
 } from "@tilewright/core";
 import { printExpr } from "../printExpr.ts";
 import { type ElementExpr, type ElementLeaf, rowReductions } from "../types.ts";
-import { type Clause, integerClause } from "./clause.ts";
+import { type Clause, integerClause, optional } from "./clause.ts";
 import { viewClause } from "./clauses.ts";
 import { type Cursor, describe, MOST_DEEP, parseCodes } from "./cursor.ts";
 import { parseExpr, parseView, printView } from "./expressions.ts";
@@ -152,6 +152,7 @@ export const dataSyntax: {
     {
       below: { ...integerClause("below", 1, 0), default: null } as Clause<number | null>,
       via: viewClause("via"),
+      runs: optional(integerClause("runs", 1, undefined)),
     },
   ),
 };

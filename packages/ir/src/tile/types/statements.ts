@@ -119,6 +119,7 @@ export type Stmt =
   /**
    * Each row of dst, which has one column, becomes the sum or maximum of the expression over the columns of the register tiles in it, of those `below` a
    * column only; `adds`: what the row was takes part. `via`: a shared tile through which warps that have parts of a row exchange them, set with ownership.
+   * `runs`: so many neighbouring columns go to one column of dst, the next ones to its next, in turn.
    */
   | {
       readonly kind: "reduce.row";
@@ -128,6 +129,7 @@ export type Stmt =
       readonly adds: boolean;
       readonly below: number | null;
       readonly via: View | null;
+      readonly runs?: number;
     }
   /** `once`: before the first work tile of the role only; set in the stage machine. */
   | { readonly kind: "fill"; readonly dst: View; readonly value: number; readonly once?: true }

@@ -3,7 +3,8 @@ import { stepOfBuffer } from "@tilewright/core";
 import { findAtom } from "../../atoms/atoms.ts";
 import { findWarpgroupAtom } from "../../atoms/warpgroup.ts";
 import { type ElementStmt, elementDomain, elementSources, factorOf, isElementStmt } from "../elements.ts";
-import { type OwnershipMode, reached, type Stmt, type View } from "../types.ts";
+import { weighted } from "../ownership.ts";
+import { type Ownership, type OwnershipMode, reached, type Stmt, type View } from "../types.ts";
 import { sameView, viewsOf } from "../views.ts";
 import { codeExtent, codesOf, codeTypeOf, weightColumns, weightScaling } from "../weights.ts";
 import { bufferAt, type Fault, type Site, type Subject, type Verifier, viewText } from "./verifier.ts";
@@ -66,7 +67,7 @@ export const elements: Verifier = {
           message: `writes %${dst.name}, ${dst.dtype} in ${dst.space} memory`,
           hint: `write a register tile of f32${stmt.kind === "map" ? ", or a shared tile" : ""}`,
         };
-      if (stmt.kind === "reduce.row" && stmt.dst.extent[1] !== 1)
+      if (stmt.kind === "reduce.row" && stmt.runs === undefined && stmt.dst.extent[1] !== 1)
         yield {
           at: site,
           message: `reduces rows into ${viewText(stmt.dst)}`,
@@ -89,6 +90,17 @@ export const elements: Verifier = {
           message: `no register tile has its ${rows} x ${cols} elements`,
           hint: "map the values into a register tile first",
         };
+      const made = bufferAt(subject, stmt.dst.buffer);
+      if (
+        stmt.kind === "reduce.row" &&
+        stmt.runs !== undefined &&
+        !keptByLanes(like?.buffer.own, made.own, stmt.runs)
+      )
+        yield {
+          at: site,
+          message: `reduces runs of ${stmt.runs} columns into ${viewText(stmt.dst)}, whose columns are not those of the lanes that hold the elements`,
+          hint: "as many columns as lanes hold parts of a row, and runs of the columns that are neighbours in a lane",
+        };
       for (const { view, buffer } of held) {
         const [own, other] = [like?.buffer.own, buffer.own];
         if (!own || !other || text(own.rows) === text(other.rows)) continue;
@@ -104,6 +116,25 @@ export const elements: Verifier = {
     }
   },
 };
+
+/** Whether each lane has all columns that go to its own one of what is made of them; true before there are owners. */
+function keptByLanes(
+  own: Ownership | null | undefined,
+  made: Ownership | null | undefined,
+  runs: number,
+): boolean {
+  if (!own || !made) return true;
+  const [lane, ...more] = weighted(own.cols).filter(({ tier }) => tier !== "register");
+  const [kept, ...others] = made.cols;
+  return (
+    more.length + others.length === 0 &&
+    lane?.tier === "thread" &&
+    lane.weight === runs &&
+    kept?.tier === "thread" &&
+    kept.extent === lane.extent &&
+    kept.stride === lane.stride
+  );
+}
 
 /** What a warp leaves out where its factors are 1 changes nothing there: multiplications by them, also of what is loaded from tensor memory for that, and stored again. */
 function* voteFaults(
