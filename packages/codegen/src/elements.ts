@@ -33,7 +33,7 @@ import { lowerFunction, type Value } from "./expressions.ts";
 import { loadElements, loadOrZero, roundedWords, storeElements } from "./formats.ts";
 import { axisIndex } from "./globalAddress.ts";
 import { groupAlong, type OwnedTile, ownedTile, ownerOf } from "./registers.ts";
-import { amongLanes, insideColumns } from "./rowParts.ts";
+import { amongLanes, insideColumns } from "./rowLanes.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { insideBlock, NOWHERE, ownedPosition, type ThreadPosition } from "./threads.ts";
 import { elementGuard, globalAddress } from "./viewAddress.ts";
