@@ -83,13 +83,13 @@ test("what computes: inputs, the emulator, ladders, demo, libraries, certificate
   const body = "add.f32 %f1, %f1, %f1;\n".repeat(3000);
   const long = loop.replace("{\n", `{\n.reg .f32 %f<2>;\nmov.f32 %f1, 0f00000000;\n${body}`);
   for (let i = 0; i < 200; i++) file(`many/${i}.ptx`, long);
-  const problem = "--arch sm_80 -m 512 -n 512 -k 512 --dtype bf16 --device emulator";
+  const problem = "--arch sm_80 -m 1024 -n 1024 -k 512 --dtype bf16 --device emulator";
   const at = (line: string, until: Until) => () => interrupted(line, until, folder.path);
   await expectAll([
     at("run --arch sm_80 -m 8192 -n 8192 -k 4096 --dtype bf16 --device emulator", "making the inputs"),
     at(`run ${problem} --order all`, "running on"),
     at("run --arch sm_80 --op attention --queries 4096 --keys 4096 --head-dim 64 --dtype bf16", "…"),
-    at("ladder hgemm --arch sm_80 --device emulator -m 512 -n 512 -k 512", "running on"),
+    at("ladder hgemm --arch sm_80 --device emulator -m 1024 -n 1024 -k 512", "running on"),
     at("demo", "…"),
     at("compile --library made --kernels lib.json", "compiling"),
     at("compile --library made --kernels lib.json --certify", "compiling"),

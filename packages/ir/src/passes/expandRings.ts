@@ -35,22 +35,21 @@ const fenced = (program: TileProgram, stmts: readonly Stmt[]): readonly Stmt[] =
   );
 
 /**
- * Who fills a ring whose slots other blocks of the cluster give back stays until they have: an arrival on its way to a block that has ended is a fault
+ * Who fills a ring whose slots other blocks of the cluster give back, or matrix instructions when they are done, stays until they have: an arrival on its way to a block that has ended is a fault
  * (CUDA_ERROR_LAUNCH_FAILED on an H200, where blocks only met by a relaxed arrival of `barrier.cluster`).
  */
 function drained(stmts: readonly Stmt[]): readonly Stmt[] {
-  const remote = new Set(
+  const later = new Set(
     eachStmt(stmts).flatMap((s) =>
-      (s.kind === "mbar.arrive" || s.kind === "tcgen05.commit") &&
-      s.barrier.edge === "empty" &&
-      s.to !== "own"
+      (s.kind === "tcgen05.commit" || (s.kind === "mbar.arrive" && s.to !== "own")) &&
+      s.barrier.edge === "empty"
         ? [s.barrier.ring]
         : [],
     ),
   );
-  if (remote.size === 0) return stmts;
+  if (later.size === 0) return stmts;
   return rewriteStmts(stmts, (stmt) =>
-    stmt.kind === "role" ? { ...stmt, body: [...stmt.body, ...drains(stmt.body, remote)] } : stmt,
+    stmt.kind === "role" ? { ...stmt, body: [...stmt.body, ...drains(stmt.body, later)] } : stmt,
   );
 }
 
