@@ -13,6 +13,7 @@ export type { Context, Sink } from "./context.ts";
 export { Launcher } from "./emulation/launches.ts";
 export { archOf, checkLaunch } from "./emulation/prepare.ts";
 export { exitCodes } from "./kit/exit.ts";
+export { attentionLadder, programLadder } from "./ladder/program.ts";
 export { type ArrayLoader, npyArray } from "./launch/arrays.ts";
 export { loadBackend } from "./loadBackend.ts";
 export { main } from "./main.ts";

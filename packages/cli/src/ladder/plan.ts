@@ -11,17 +11,7 @@ import {
   type Schedule,
   type Target,
 } from "@tilewright/core";
-import {
-  type Artifact,
-  type Backend,
-  type Compiler,
-  type Ladder,
-  type LadderStep,
-  ladderSchedules,
-  ladderTo,
-  parseSchedule,
-  printSchedule,
-} from "@tilewright/ir";
+import { type Backend, type Compiler, type Ladder, ladderSchedules, printSchedule } from "@tilewright/ir";
 import { codes, failWith } from "../codes.ts";
 import { compilerOf } from "../compiler.ts";
 import type { Context } from "../context.ts";
@@ -32,15 +22,7 @@ import {
   type ProgramRequest,
 } from "../request/request.ts";
 import { groupsFault, RUN_GROUPS } from "../run/sizes.ts";
-
-/** A step, compiled; or why its schedule is not legal for this problem on this target. */
-type PlannedStep = LadderStep & {
-  /** Canonical text. */
-  readonly schedule: string;
-} & (
-    | { readonly artifact: Artifact; readonly refused: null }
-    | { readonly artifact: null; readonly refused: readonly Diagnostic[] }
-  );
+import { type PlannedStep, programLadder } from "./program.ts";
 
 export interface PlannedLadder {
   readonly backend: Backend;
@@ -147,53 +129,11 @@ function planProgram(
     const message = `ladder '${name}' is one of products`;
     return failWith(codes.conflict, name, message, { hint: "leave its name out" });
   }
-  const compiler = compilerOf(context);
-  const compile = (backend: string | undefined, schedule?: Schedule) =>
-    compiler.compile({
-      ...{ target, from: program.text },
-      ...(backend === undefined ? {} : { backend }),
-      ...(schedule === undefined ? {} : { schedule }),
-    });
-  const best = compile(wanted);
-  if (!best.ok) return best;
-  const backend = compiler.backends.find(({ id }) => id === best.value.backend);
-  const text = best.value.schedule;
-  const schedule = backend === undefined || text === null ? null : parseSchedule(backend.schedule, text);
-  if (backend === undefined || schedule?.ok !== true)
-    throw new TypeError("a kernel has a schedule of its backend");
-  const made = new Map<string, ReturnType<typeof compile>>([
-    [printSchedule(backend.schedule, schedule.value), best],
-  ]);
-  const madeOf = (each: Schedule) => {
-    const key = printSchedule(backend.schedule, each);
-    const known = made.get(key) ?? compile(backend.id, each);
-    made.set(key, known);
-    return known;
-  };
-  const { m, n, k } = problem;
-  const sizes = [m, n, k] as const;
-  const ladder: Ladder = {
-    name: "attention",
-    summary: "the fields of the schedule that can be off, switched on one after the other",
-    request: {},
-    sizes: { gpu: sizes, emulator: sizes },
-    steps: ladderTo(backend.schedule, schedule.value, (each) => madeOf(each).ok),
-  };
-  const schedules = ladderSchedules(backend.schedule, ladder);
-  if (!schedules.ok) return schedules;
-  const steps = ladder.steps.map((step, i): PlannedStep => {
-    const each = schedules.value[i] ?? {};
-    const common = { ...step, schedule: printSchedule(backend.schedule, each) };
-    const kernel = madeOf(each);
-    return kernel.ok
-      ? { ...common, artifact: kernel.value, refused: null }
-      : { ...common, artifact: null, refused: kernel.error };
+  const made = programLadder(compilerOf(context), {
+    ...{ target, from: program.text },
+    ...(wanted === undefined ? {} : { backend: wanted }),
   });
-  // Fields that this program has no use for are no steps.
-  const kept = steps.filter(
-    ({ artifact }, i) => artifact === null || artifact.ptx !== steps[i - 1]?.artifact?.ptx,
-  );
-  return ok({ backend, ladder: { ...ladder, steps: kept }, problem, program, steps: kept });
+  return made.ok ? ok({ ...made.value, problem, program }) : made;
 }
 
 function planLadder(

@@ -24,7 +24,7 @@ export interface State {
   readonly tab: Tab;
   /** The pass whose program is shown, or `ptx`; empty: the last one. */
   readonly step: string;
-  /** Name of the ladder that is shown; empty: the first. */
+  /** Name of the ladder that is shown; empty: the first, or of attention its own. */
   readonly ladder: string;
   /** Number of its step, from 1; empty: the first. */
   readonly rung: string;

@@ -1,11 +1,13 @@
 /** Ladders as a story: one step a screen, what it changed in the program, in shared memory and in the counts, and what it was worth on a GPU. */
 import { ladderRun } from "../model/measured.ts";
 import { runs } from "../model/runs.ts";
-import type { RungReport } from "../worker/compiling.ts";
+import type { AttentionAsk, LadderReport, RungReport } from "../worker/compiling.ts";
 import { barChart, stepChart } from "./charts.ts";
+import { showDiagnostics } from "./diagnostics.ts";
 import { bytesText, fill, h, short, table } from "./dom.ts";
 import { Editor } from "./editor.ts";
 import { figure } from "./figure.ts";
+import { attends, attentionAt } from "./problem.ts";
 import type { Session } from "./session.ts";
 
 export class LaddersPanel {
@@ -13,12 +15,21 @@ export class LaddersPanel {
   readonly #choice = h("select", { "aria-label": "Ladder" });
   readonly #steps = h("ol", { class: "rungs", "aria-label": "Steps" });
   readonly #story = h("div", { class: "story" });
+  readonly #reasons = h("ul", {
+    class: "diagnostics",
+    "aria-live": "polite",
+    "aria-label": "Why there are no steps",
+    hidden: true,
+  });
   /** Beside the program: its tiles in shared memory, and counts. */
   readonly #beside = h("div", {});
   readonly #text: Editor;
   #rungs: readonly RungReport[] = [];
-  /** Name of the ladder whose steps are here. */
+  /** Backend of their kernels. */
+  #backend = "";
+  /** The ladder whose steps are here, with what it is asked of. */
   #loaded = "";
+  #busy = false;
   #shown = -1;
 
   constructor(parent: HTMLElement, session: Session) {
@@ -27,7 +38,13 @@ export class LaddersPanel {
     fill(
       this.#choice,
       session.world.ladders.map(({ backend, name, arch, summary }, i) =>
-        h("option", { value: i }, `${arch}, ${name} (${backend}): ${summary}`),
+        h(
+          "option",
+          { value: i },
+          backend === null
+            ? `${name}, as requested: ${summary}`
+            : `${arch}, ${name} (${backend}): ${summary}`,
+        ),
       ),
     );
     this.#choice.addEventListener("change", () => {
@@ -50,6 +67,7 @@ export class LaddersPanel {
           "section",
           { "aria-label": "Step" },
           this.#story,
+          this.#reasons,
           h("div", { class: "changed" }, box, this.#beside),
         ),
       ),
@@ -67,27 +85,63 @@ export class LaddersPanel {
 
   get #ladder() {
     const { ladders } = this.#session.world;
-    return ladders.find(({ name }) => name === this.#session.state.ladder) ?? ladders[0];
+    const { ladder, problem } = this.#session.state;
+    return (
+      ladders.find(({ name }) => name === ladder) ??
+      ladders.find(({ backend }) => (backend === null) === attends(problem))
+    );
   }
 
-  /** The step that the state names; the ladder is compiled where it is another one than before. */
+  /** What the ladder of a request is asked of; of a product, whose backend need not serve it, the form's attention. */
+  get #asked(): AttentionAsk {
+    const { arch, gpu, backend, problem } = this.#session.state;
+    return { arch, gpu, backend: attends(problem) ? backend : "", problem: attentionAt(problem) };
+  }
+
+  get #key(): string {
+    const ladder = this.#ladder;
+    return JSON.stringify([ladder?.name, ladder?.backend === null ? this.#asked : null]);
+  }
+
+  /** The step that the state names; the ladder is compiled where it is another one than before. While that is at work the newest state waits. */
   async #draw(): Promise<void> {
     const ladder = this.#ladder;
     if (ladder === undefined) return;
-    if (this.#loaded !== ladder.name) {
-      this.#loaded = ladder.name;
-      this.#choice.value = String(this.#session.world.ladders.indexOf(ladder));
-      this.#rungs = [];
-      this.#story.textContent = "compiling its steps …";
-      fill(this.#beside);
-      const rungs = await this.#session.compiler.call("ladder", {
-        backend: ladder.backend,
-        name: ladder.name,
-      });
-      if (this.#loaded !== ladder.name) return;
-      this.#rungs = rungs;
-      this.#shown = -1;
+    this.#choice.value = String(this.#session.world.ladders.indexOf(ladder));
+    if (this.#busy) return;
+    this.#busy = true;
+    try {
+      while (this.#loaded !== this.#key) await this.#load();
+    } finally {
+      this.#busy = false;
     }
+    this.#step();
+  }
+
+  async #load(): Promise<void> {
+    const [ladder, asked] = [this.#ladder, this.#asked];
+    this.#loaded = this.#key;
+    this.#story.textContent = "compiling its steps …";
+    fill(this.#steps);
+    fill(this.#beside);
+    showDiagnostics(this.#reasons, []);
+    // The request's own kernel, which the session asks for now, is made first.
+    await null;
+    const { compiler } = this.#session;
+    const report: LadderReport =
+      ladder?.backend === null
+        ? await compiler.call("attentionLadder", asked)
+        : await compiler.call("ladder", { backend: ladder?.backend ?? "", name: ladder?.name ?? "" });
+    this.#rungs = report.rungs;
+    this.#backend = report.backend;
+    this.#shown = -1;
+    if (this.#rungs.length > 0) return;
+    this.#story.textContent = "";
+    this.#text.show("");
+    showDiagnostics(this.#reasons, report.diagnostics);
+  }
+
+  #step(): void {
     const to = Math.min(Math.max(1, Number(this.#session.state.rung) || 1), this.#rungs.length) - 1;
     const rung = this.#rungs[to];
     if (rung === undefined || to === this.#shown) return;
@@ -127,7 +181,8 @@ export class LaddersPanel {
         class: "small",
         onclick: () =>
           this.#session.set({
-            ...{ arch: this.#ladder?.arch ?? "", gpu: "", backend: this.#ladder?.backend ?? "" },
+            ...(this.#ladder?.arch == null ? {} : { arch: this.#ladder.arch, gpu: "" }),
+            backend: this.#backend,
             ...{ schedule: rung.schedule, problem: rung.problem },
             ...{ edit: null, step: "", tab: "stages" },
           }),
@@ -148,13 +203,16 @@ export class LaddersPanel {
 
   /** Speed of each step on the GPU that the ladder was timed on. */
   #worth(step: string): HTMLElement {
-    const run = ladderRun(runs, this.#loaded);
+    const run = ladderRun(runs, this.#ladder?.name ?? "");
     const row = run?.rows.find((each) => each.step === step);
     if (run === null)
       return h(
         "p",
         { class: "hint" },
-        `Not timed: no machine that measured had a GPU for ${this.#ladder?.arch ?? "it"}. What each step is worth is the model's prediction.`,
+        this.#ladder?.arch == null
+          ? "Not timed: `tilewright ladder --op attention` does that on a GPU. "
+          : `Not timed: no machine that measured had a GPU for ${this.#ladder.arch}. `,
+        "What each step is worth is the model's prediction.",
       );
     return figure(
       "On a GPU",
@@ -182,11 +240,14 @@ export class LaddersPanel {
     const before = this.#rungs.slice(0, at).findLast(({ predicted }) => predicted !== null)?.predicted;
     const gain =
       before === null || before === undefined ? "" : `, ${short(before.us / here.us)} times the step before`;
+    const speeds = this.#rungs.map(({ predicted }) => predicted?.tflops ?? 0);
+    // Whole numbers would be one and the same for all steps of a small request.
+    const digits = Math.max(...speeds) < 10 ? 1 : 0;
     return figure(
       "Predicted",
       "",
       stepChart(
-        this.#rungs.map(({ name, predicted }) => ({ name, value: Math.round(predicted?.tflops ?? 0) })),
+        this.#rungs.map(({ name }, i) => ({ name, value: Number((speeds[i] ?? 0).toFixed(digits)) })),
         this.#rungs[at]?.name ?? "",
         "Predicted TFLOP/s",
       ),
@@ -194,7 +255,7 @@ export class LaddersPanel {
         "p",
         { class: "hint" },
         `This step: ${short(here.us)} µs, ${short(here.tflops)} TFLOP/s${gain}; bound by ${here.bound}. `,
-        `By the machine model of ${here.gpu} at ${here.size.join(" x ")}.`,
+        `By the machine model of ${here.gpu} for ${here.size}.`,
       ),
     );
   }

@@ -49,6 +49,21 @@ const operationOf = (problem: Problem): string => {
   return typeof op === "string" && op !== "gemm" ? op : "";
 };
 
+/** A problem to begin with of an operation; what is said of the dtype stays. */
+const beginOf = ({ begin }: { readonly begin: Problem }, { dtype }: Problem): Problem => ({
+  ...begin,
+  ...(dtype === undefined ? {} : { dtype }),
+});
+
+/** Whether a problem is attention. */
+export const attends = (problem: Problem): boolean => operationOf(problem) === "attention";
+
+/** The problem where it is attention; else what the form begins with when that is chosen. */
+export function attentionAt(problem: Problem): Problem {
+  const form = operations.find(({ op }) => op === "attention");
+  return attends(problem) || form === undefined ? problem : beginOf(form, problem);
+}
+
 export function labelled<E extends HTMLElement>(label: string, input: E): HTMLElement {
   return h("label", { class: "field" }, h("span", { class: "label" }, label), input);
 }
@@ -87,8 +102,7 @@ export class ProblemForm {
       ),
     );
     this.#bind((problem) => {
-      const attends = operationOf(problem) === "attention";
-      [product.hidden, attention.hidden] = [attends, !attends];
+      [product.hidden, attention.hidden] = [attends(problem), !attends(problem)];
     });
     this.root = h(
       "fieldset",
@@ -120,13 +134,9 @@ export class ProblemForm {
       {
         onchange: () => {
           const chosen = operations.find(({ op }) => op === input.value);
-          const { dtype } = this.#session.state.problem;
+          const { problem } = this.#session.state;
           if (chosen !== undefined)
-            this.#session.set({
-              problem: { ...chosen.begin, ...(dtype === undefined ? {} : { dtype }) },
-              schedule: "",
-              step: "",
-            });
+            this.#session.set({ problem: beginOf(chosen, problem), schedule: "", step: "" });
         },
       },
       operations.map(({ op, name }) => h("option", { value: op }, name)),

@@ -1,8 +1,9 @@
 /** The compiling worker: kernels, plans, pictures and ladders. Keeps the last kernel, of which plans and pictures are asked. */
-import { candidatesOf, ladderOf } from "./candidates.ts";
-import type { Ask, Candidate, Compiled, Pictures, RungReport } from "./compiling.ts";
+import { candidatesOf } from "./candidates.ts";
+import type { Ask, AttentionAsk, Candidate, Compiled, LadderReport, Pictures } from "./compiling.ts";
 import { gpuOf } from "./gpus.ts";
 import { type Current, compileAsk } from "./kernel.ts";
+import { attentionLadderOf, ladderOf } from "./ladders.ts";
 import { picturesOf } from "./pictures.ts";
 import { serve } from "./rpc.ts";
 
@@ -22,8 +23,11 @@ const handlers = {
       ? []
       : candidatesOf(current.artifact, gpuOf(gpu, current.artifact.target.arch), count);
   },
-  ladder({ backend, name }: { readonly backend: string; readonly name: string }): readonly RungReport[] {
-    return ladderOf(backend, name, (arch) => gpuOf("", arch));
+  ladder({ backend, name }: { readonly backend: string; readonly name: string }): LadderReport {
+    return ladderOf(backend, name);
+  },
+  attentionLadder(ask: AttentionAsk): LadderReport {
+    return attentionLadderOf(ask);
   },
 };
 

@@ -68,12 +68,12 @@ interface FieldInfo {
   readonly off: string | null;
 }
 
+/** Backend and architecture are null where they are the request's. */
 interface LadderInfo {
-  readonly backend: string;
-  readonly arch: string;
+  readonly backend: string | null;
+  readonly arch: string | null;
   readonly name: string;
   readonly summary: string;
-  readonly steps: readonly { readonly name: string; readonly summary: string; readonly change: string }[];
 }
 
 /** What there is to choose from. */
@@ -159,13 +159,25 @@ export interface RungReport {
   /** Tiles in shared memory, bytes of all their slots, and how much a block may have. */
   readonly shared: readonly { readonly name: string; readonly bytes: number }[];
   readonly sharedLimit: number;
-  /** Of this step at the sizes for a GPU; null where the model has no numbers, or the step is not legal there. */
+  /** Of this step at the sizes for a GPU, or of the request at hand; null where the model has no numbers, or the step is not legal there. */
   readonly predicted: {
     readonly gpu: string;
-    readonly size: readonly [m: number, n: number, k: number];
+    readonly size: string;
     readonly us: number;
     readonly tflops: number;
     readonly bound: string;
   } | null;
   readonly problem: Readonly<Record<string, unknown>>;
+}
+
+/** Whose ladder is asked for, in the words of a request for attention. */
+export interface AttentionAsk extends Pick<Ask, "arch" | "gpu" | "backend"> {
+  readonly problem: RungReport["problem"];
+}
+
+export interface LadderReport {
+  readonly backend: string;
+  readonly rungs: readonly RungReport[];
+  /** Why there are none. */
+  readonly diagnostics: readonly Diagnostic[];
 }

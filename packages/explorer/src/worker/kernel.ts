@@ -41,8 +41,8 @@ const internal = (failure: unknown): readonly Diagnostic[] => [
   ...(failure instanceof InternalError ? failure.diagnostics : []),
 ];
 
-/** A request's kernel. Bugs of the compiler are told as such. */
-function attempt(make: () => Checked<Artifact>): Checked<Artifact> {
+/** What the compiler makes. Its bugs are told as such. */
+export function attempt<T>(make: () => Checked<T>): Checked<T> {
   try {
     return make();
   } catch (failure) {
@@ -58,16 +58,25 @@ function programOf(request: unknown): Checked<string | null> {
   return attention.ok ? ok(attentionText(attention.value)) : attention;
 }
 
+/** Whose schedules are ranked, and for which GPU: the one that is named; without one the usual GPU of the architecture. */
+export function rankedFor(
+  { arch, gpu: name, backend }: Pick<Ask, "arch" | "gpu" | "backend">,
+  target: Target,
+) {
+  const gpu = name === "" ? null : gpuOf(name, arch);
+  return {
+    target,
+    ...(backend === "" ? {} : { backend }),
+    ...(gpu === null ? {} : { machine: machineOf(gpu) }),
+  };
+}
+
 function fromRequest(ask: Ask, target: Target): Checked<Artifact> {
   const program = programOf(ask.problem);
   if (!program.ok) return program;
-  // Ranked for the GPU that is named; without one for the usual GPU of the architecture.
-  const gpu = ask.gpu === "" ? null : gpuOf(ask.gpu, ask.arch);
   const wishes = {
-    target,
-    ...(ask.backend === "" ? {} : { backend: ask.backend }),
+    ...rankedFor(ask, target),
     ...(ask.schedule === "" ? {} : { schedule: ask.schedule }),
-    ...(gpu === null ? {} : { machine: machineOf(gpu) }),
   };
   if (program.value !== null) return compiler.compile({ ...wishes, from: program.value });
   const problem = readProblemRequest(ask.problem);

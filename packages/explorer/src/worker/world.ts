@@ -1,9 +1,9 @@
 /** What there is to choose from, read from the compiler. */
 import { dtypeNames, gpus, targets } from "@tilewright/core";
 import { stages } from "@tilewright/ir";
-import { compiler, version } from "tilewright";
-import { ladderTarget } from "./candidates.ts";
+import { attentionLadder, compiler, version } from "tilewright";
 import type { World } from "./compiling.ts";
+import { ladderTarget } from "./ladders.ts";
 
 /** What the compiler offers. */
 export const world = (): World => ({
@@ -23,11 +23,13 @@ export const world = (): World => ({
       off: field.off === null ? null : field.print(field.off),
     })),
   })),
-  ladders: compiler.backends.flatMap((backend) =>
-    (backend.ladders ?? []).map((ladder) => ({
-      ...{ backend: backend.id, arch: ladderTarget(backend, ladder)?.arch ?? backend.showcase.arch },
-      ...{ name: ladder.name, summary: ladder.summary },
-      steps: ladder.steps.map((step) => ({ ...step })),
-    })),
-  ),
+  ladders: [
+    ...compiler.backends.flatMap((backend) =>
+      (backend.ladders ?? []).map((ladder) => ({
+        ...{ backend: backend.id, arch: ladderTarget(backend, ladder)?.arch ?? backend.showcase.arch },
+        ...{ name: ladder.name, summary: ladder.summary },
+      })),
+    ),
+    { backend: null, arch: null, ...attentionLadder },
+  ],
 });
