@@ -110,7 +110,8 @@ function listed(file: string): readonly Stored[] {
 }
 
 /** Kernels of wide searches: the model's first of a problem, and others at random. */
-export const wide = (): readonly Stored[] => listed("2026-11-30-h200-wide-search");
+export const wide = (): readonly Stored[] =>
+  ["", "-16-bits", "-others"].flatMap((part) => listed(`2026-11-30-h200-wide-search${part}`));
 
 /** Sets timed since warpgroups' threads that transpose store to more banks at once, which is 1.4 to 1.7 times as fast. */
 const transposedFast = new Set(["20261214", "20261216", "20261217", "20261218", "20261219", "tf32 rows"]);

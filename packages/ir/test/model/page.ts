@@ -157,7 +157,7 @@ The forms of the terms were found with all but the last of these in sight. GPUs 
 | all | 1.21 | 0.55 | 23 | 82 / 98 | 2736 | 81 / 98 | 2099 | 82 / 97 |
 
 * **Choice.** Of 333 problems with four or more kernels timed, the model's choice takes 1.044 times as long as the best of them in the mean, at most 1.63.
-* **Wide searches.** 71 problems of two fresh seeds, each by 160 or 300 legal schedules, the model's first and others at random out of its next 6,000 ([run](runs/2026-11-30-h200-wide-search.json)): the model's choice is 0.95 as fast as the best of all in the
+* **Wide searches.** 71 problems of two fresh seeds, each by 160 or 300 legal schedules, the model's first and others at random out of its next 6,000 ([1](runs/2026-11-30-h200-wide-search.json), [2](runs/2026-11-30-h200-wide-search-16-bits.json), [3](runs/2026-11-30-h200-wide-search-others.json)): the model's choice is 0.95 as fast as the best of all in the
   median, 27 are under 0.9. Of these 12,868 kernels 50 % are predicted within 10 % and 82 % within 25 %: most are not what it would choose. Of one problem it counts each KiB of a chunk and each sum of a large tile too dearly, and a block that stays, in one round, as soon as one that has
   one tile (350 ns). Least of all fits one chunk of K with a large D (tf32, 4328x7754x1: 136 us by 256x128, 49 by 64x128).
 * **Two models side by side.** Seed 20261217, 315 drawn and 35 listed problems: predictions within 10 and 25 % went from 70 and 93 to 78 and 97 %, the mean from 1.214 to 1.210 of cuBLASLt ([run](runs/2026-11-29-h200-choice.json)). Better predictions, choices as good.
