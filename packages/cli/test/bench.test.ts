@@ -318,6 +318,20 @@ describe("peers", () => {
     expect(record?.ratios.map(({ peer }) => peer)).toEqual(["./peer"]);
   });
 
+  test("slopes of attention are drawn above 0, for rows that are checked, too", async () => {
+    using folder = scratch();
+    const ports = machine();
+    const line =
+      "--op attention --queries 8 --keys 20 --heads 9 --head-dim 16 --dtype f16 --alibi --arch sm_80";
+    await bench(`${line} --out r.jsonl`, folder.path, ports);
+    const problem = ports.jobs[0]?.problem as Problem;
+    const place = problem.epilogue.findIndex((step) => "name" in step && step.name === "slopes");
+    const read = benchInputs(problem, "normal", 7);
+    const slopes = Array.from({ length: 9 }, (_, head) => read(`epilogue${place}`, head));
+    expect(slopes.every((slope) => slope > 0)).toBe(true);
+    expect(new Set(slopes).size).toBe(9);
+  });
+
   test("a command that fails is TW7071", async () => {
     using folder = scratch();
     const { code, stderr } = await bench("--arch sm_70 --shapes 512x512x512 --vs exit\t3", folder.path);

@@ -39,7 +39,7 @@ export {
 export { sha256 } from "./hash.ts";
 export { type Bytes, bytes, type Elements, elements, err, given, ok, type Result } from "./ids.ts";
 export { type Lifetime, lifetimesOf, planArena } from "./launch/arena.ts";
-export { type CallerTensor, callerTensors } from "./launch/callerTensors.ts";
+export { type CallerTensor, callerTensors, hasSlopes } from "./launch/callerTensors.ts";
 export * from "./launch/evaluate.ts";
 export * from "./launch/groups.ts";
 export { operandNames } from "./launch/operandNames.ts";

@@ -6,6 +6,7 @@ import {
   type Diagnostic,
   type DType,
   type EpilogueStep,
+  hasSlopes,
   type InputDistribution,
   isIndex,
   isLaunchScalar,
@@ -125,10 +126,7 @@ export function randomInputs(
     const count = bytes / sizeOf(dtype);
     if (storedIn(problem, `epilogue${i}`) === "b") return b.slice(0, count);
     const drawn = runData(problem, i, count, (step) => options.seed + step) ?? random(3 + i, dtype, count);
-    // With slopes below 0 gradients, whose logarithms of sums are drawn, too, would have weights beyond all numbers.
-    return "name" in step && step.name === "slopes" && drawn instanceof Float32Array
-      ? drawn.map(Math.abs)
-      : drawn;
+    return hasSlopes(step) && drawn instanceof Float32Array ? drawn.map(Math.abs) : drawn;
   });
   const scales = (which: "a" | "b", stream: number): Uint8Array | null =>
     factorBytes(problem, `sf${which}`, factors) ??

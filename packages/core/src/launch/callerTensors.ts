@@ -1,6 +1,7 @@
 /** The tensors of attention as callers have them: axes in their order, heads that share keys as one axis. */
 import type { DType } from "../dtype.ts";
 import type { ManifestTensor } from "../manifest.ts";
+import type { EpilogueStep } from "../problem.ts";
 
 /** A tensor of a kernel whose shapes are fixed. */
 export interface CallerTensor {
@@ -71,6 +72,10 @@ const axisTable: Readonly<
   // Pages of a sequence follow each other up to the next one's.
   p: { means: "pages", of: (tensor) => ({ extent: lyingOf(tensor, "b").stride, stride: 1 }) },
 };
+
+/** Whether a step reads attention's slopes. They lie above 0: below, the farthest keys would have all of the weight, and gradients, whose logarithms of sums are drawn, too, weights beyond all numbers. */
+export const hasSlopes = (step: EpilogueStep | undefined): boolean =>
+  step !== undefined && "name" in step && step.name === "slopes";
 
 /**
  * The tensors of attention's manifest in the order of a call: Q, K, V, offsets or pages, scales, bias, slopes, and what is written. Others than attention's are left out, and a V

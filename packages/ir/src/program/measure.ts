@@ -35,7 +35,9 @@ interface Carried {
 }
 
 function carriedBy(program: AxisProgram, { axis, body }: Extract<AxisStmt, { kind: "for" }>): Carried {
-  const begun = new Set(body.flatMap((stmt) => (stmt.kind === "fill" ? [stmt.tile] : [])));
+  // A row's maximum is taken anew of each part: nothing adds up in it.
+  const begins = (stmt: AxisStmt): boolean => stmt.kind === "fill" || (stmt.kind === "reduce" && !stmt.adds);
+  const begun = new Set(body.flatMap((stmt) => (begins(stmt) && "tile" in stmt ? [stmt.tile] : [])));
   const tiles = new Set(products(body).flatMap(({ acc }) => (begun.has(acc) ? [] : [acc])));
   let error = 0;
   for (const stmt of body) {
@@ -43,7 +45,7 @@ function carriedBy(program: AxisProgram, { axis, body }: Extract<AxisStmt, { kin
     error += foldExpression<NamedLeaf, number>(stmt.value, {
       number: () => 0,
       leaf: (leaf) => {
-        if (leaf.kind === "element" && leaf.name === stmt.tile) tiles.add(stmt.tile);
+        if (leaf.kind === "element" && leaf.name === stmt.tile && !begun.has(stmt.tile)) tiles.add(stmt.tile);
         return 0;
       },
       apply: (fn, args) => args.reduce((sum, each) => sum + each, isApproximate(fn) ? APPROXIMATE : ULP),

@@ -8,6 +8,7 @@ import {
   expertAxisOf,
   expertRowsData,
   expertRowsOf,
+  hasSlopes,
   isIndex,
   ok,
   type Problem,
@@ -126,6 +127,10 @@ function runDataOf(problem: Problem, name: string, operands: readonly DeviceOper
     : runData(problem, Number(digits), count);
 }
 
+/** Whether an operand holds slopes, drawn above 0. */
+const isSlopes = ({ epilogue }: Problem, name: string): boolean =>
+  hasSlopes(epilogue[Number(name.slice("epilogue".length))]);
+
 /** Elements of operands of set 0 as `bench` fills them from a seed, by the operand's name and the element's place in it. */
 export function benchInputs(
   problem: Problem,
@@ -138,10 +143,11 @@ export function benchInputs(
     const told = runDataOf(problem, name, operands);
     if (told !== null) return told[index] ?? 0;
     const type = poolTypeOf(problem, name);
-    return entryOf(pools, type, () => InputPool.make(type, kind, seed)).value(
+    const drawn = entryOf(pools, type, () => InputPool.make(type, kind, seed)).value(
       operands.findIndex((operand) => operand.name === storedIn(problem, name)),
       index,
     );
+    return isSlopes(problem, name) ? Math.abs(drawn) : drawn;
   };
 }
 
@@ -227,7 +233,10 @@ export class BenchBuffers {
       const told = runDataOf(problem, operand.name, operands);
       if (told !== null) return buffer.write(new Uint8Array(told.buffer));
       const type = poolTypeOf(problem, operand.name);
-      return entryOf(pools, type, () => InputPool.make(type, kind, seed)).fill(buffer, stream);
+      const pool = entryOf(pools, type, () => InputPool.make(type, kind, seed));
+      if (!isSlopes(problem, operand.name)) return pool.fill(buffer, stream);
+      const slopes = Float32Array.from({ length: operand.bytes / 4 }, (_, i) => pool.value(stream, i));
+      return buffer.write(new Uint8Array(slopes.map(Math.abs).buffer));
     }
   }
 
@@ -235,7 +244,8 @@ export class BenchBuffers {
   valueOf(problem: Problem, name: OperandName, index: number): number {
     const stream = this.#operands.findIndex((operand) => operand.name === storedIn(problem, name));
     const told = runDataOf(problem, name, this.#operands);
-    return told?.[index] ?? this.#pools.get(poolTypeOf(problem, name))?.value(stream, index) ?? 0;
+    const value = told?.[index] ?? this.#pools.get(poolTypeOf(problem, name))?.value(stream, index) ?? 0;
+    return isSlopes(problem, name) ? Math.abs(value) : value;
   }
 
   free(): void {
