@@ -1,5 +1,13 @@
 /** Schedules for programs of several products, one of which multiplies what threads have made of the sums of another. */
-import { dtypes, hasFeature, type Problem, type Schedule, sizeOf, type Target } from "@tilewright/core";
+import {
+  dtypes,
+  hasFeature,
+  type Problem,
+  runsOf,
+  type Schedule,
+  sizeOf,
+  type Target,
+} from "@tilewright/core";
 import { type Backend, defaultSchedule, type Machine } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
 import { scheduleModel } from "./schedule.ts";
@@ -10,13 +18,40 @@ const [ROWS, WARP_ROWS] = [128, 32];
 /** CTAs of an SM that there are tiles for: one alone has a warp for each of its tensor cores. */
 const CTAS = 2;
 
-/** Columns of D up to which parts have 128 columns; those of parts beside more, and the most beside which sums of a part fit. */
+/** Columns of D up to which parts have 128 columns, those of parts beside more, and the most beside which sums of a part fit; beside few registers a part has fewer. */
 const [NARROW, NARROW_PART, WIDE, WIDE_PART] = [64, 128, 128, 64] as const;
+const FEW = { narrow: 64, wide: 32 } as const;
 
-/** Whether maps read matrices or numbers that no product reads: sequences' offsets, of integers, are read before. */
-const reads = ({ epilogue }: Problem, products: readonly unknown[]): boolean =>
-  epilogue.filter((step) => step.kind === "factor" && dtypes[step.operand.dtype].kind === "float").length >=
-  products.length;
+/** Matrices or numbers that maps read and no product: sequences' offsets, of integers, are read before. */
+const readBeside = ({ epilogue }: Problem, products: readonly unknown[]): number =>
+  epilogue.filter((step) => step.kind === "factor" && dtypes[step.operand.dtype].kind === "float").length -
+  (products.length - 1);
+
+/** What first schedules of a program over these parts say of them. */
+type Parts = Parameters<NonNullable<Backend["chains"]>>[3];
+
+/**
+ * Columns of a part, and whether what products multiply is made between their instructions: such that ptxas 13.0 spills nothing of forward attention in any form that requests have, as
+ * `test/spills.test.ts` holds some of them to. Otherwise it spills 4 to 132 bytes: beside a cap, or more than products read; where columns are masked; of keys in pages, and sequences of their own keys.
+ */
+function partOf({ n, k }: Problem, target: Target, program: Parts) {
+  const { caps, masks, merged, launched, products } = program;
+  const read = readBeside(launched, products);
+  const crowded = caps || read > 0;
+  const told = runsOf(launched);
+  const padded = launched.n < n || k < n;
+  if (n <= NARROW) {
+    const few = crowded || padded || told.some(({ pages }) => pages) || hasFeature(target, "mma.blockScale");
+    return { part: few ? FEW.narrow : NARROW_PART, spread: true };
+  }
+  const others = told.length > 0 && !hasFeature(target, "tma");
+  const whole = merged === null || merged % WIDE_PART === 0;
+  // One matrix or number fits beside a part of 64 columns that no mask is held beside.
+  const fits = !crowded || (read <= 1 && whole && !masks && told.length === 0);
+  if (!fits || padded || others) return { part: FEW.wide, spread: true };
+  // Where the last part's columns are masked and no others, the mask is held beside it.
+  return { part: WIDE_PART, spread: !crowded && (masks || whole) };
+}
 
 /**
  * Tiles whose warps have whole rows, 32 of them, where tiles are enough for all SMs. All threads copy, on targets with bulk copies, too: a warp for these leaves an SM one CTA (8192 rows and columns of 128: 1391 us, 1875 by bulk
@@ -26,22 +61,20 @@ export function* chainSchedules(
   problem: Problem,
   target: Target,
   { sms }: Machine,
-  { parts, caps, launched, products }: Parameters<NonNullable<Backend["chains"]>>[3],
+  program: Parts,
 ): Iterable<Schedule> {
   const { m, n, k, a, b, d, batch } = problem;
+  const { parts, products } = program;
   const count = batch.kind === "none" ? 1 : batch.count;
   if (!hasFeature(target, "cp.async") || !parts || products.length !== 2 || k > n || n > WIDE) return;
   if (a.dtype !== b.dtype || Math.ceil(m / ROWS) * count < CTAS * sms) return;
-  // Beside a cap, or more than products read, registers are left for narrow parts alone, and beside many sums for maps in one place (ptxas 13.0: 32 to 100 bytes are spilled otherwise).
-  const crowded = caps || reads(launched, products);
-  const wide = n > NARROW;
-  const part = wide || crowded ? WIDE_PART : NARROW_PART;
+  const { part, spread } = partOf(problem, target, program);
   const schedule = {
     ...defaultSchedule(scheduleModel),
     ...{ tile: [ROWS, n, n], warp: [WARP_ROWS, n], stages: 2, chainTile: [part, part], frag: 1 },
     // Whether warps vote: 128 columns take 1 to 4 % less, 64 take 1 to 6 % longer (H200).
-    conditionalRescale: wide ? "on" : "off",
-    spreadMaps: wide && crowded ? "off" : "on",
+    conditionalRescale: n > NARROW ? "on" : "off",
+    spreadMaps: spread ? "on" : "off",
     walk: "snake-cols",
     epi: sizeOf(d.dtype) > 2 ? "direct" : "smem",
   };

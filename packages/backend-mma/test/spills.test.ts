@@ -1,0 +1,35 @@
+/** First schedules of forward attention through ptxas: of each form of parts those that have the fewest registers left. */
+import { assemble, hasPtxas, must, targetOf } from "@tilewright/conformance";
+import { attentionText, createCompiler, readAttention } from "@tilewright/ir";
+import { expect, test } from "vitest";
+import { mma } from "../src/index.ts";
+
+const compiler = createCompiler({ backends: [mma] });
+const alibi = { alibi: true, causal: true } as const;
+const cases = [
+  ["sm_90", 8190, 128, {}],
+  ["sm_120a", 8190, 128, {}],
+  ["sm_90", 8192, 128, { causal: true }],
+  ["sm_90", 8192, 128, alibi],
+  ["sm_90", 8192, 128, { bias: "qs" }],
+  ["sm_90", 8192, 128, { bias: "hqs", causal: true }],
+  ["sm_90", 8190, 128, { ...alibi, softCap: 30 }],
+  ["sm_90", 8190, 128, { ...alibi, offsets: "both", batch: 4 }],
+  ["sm_80", 8192, 128, { offsets: "keys", batch: 4 }],
+  ["sm_90", 8192, 96, {}],
+  ["sm_120a", 8190, 96, alibi],
+  ["sm_90", 8192, 64, { causal: true, pageSize: 64, batch: 2 }],
+  ["sm_120a", 8192, 64, {}],
+  ["sm_90", 8190, 48, { causal: true }],
+] as const;
+
+test.skipIf(!hasPtxas).each(cases)(
+  "no spills of attention for %s, %i queries and keys, head dim %i: %j",
+  (arch, length, headDim, fields) => {
+    const sizes = { queries: length, keys: length, heads: 16, headDim, dtype: "f16" };
+    const from = attentionText(must(readAttention({ op: "attention", ...sizes, ...fields })));
+    const { ptx, schedule } = must(compiler.compile({ from, target: targetOf(arch), verify: "none" }));
+    expect(schedule).toMatch(/ warp=32x.* chainTile=\d/);
+    expect(assemble(ptx, arch).faults).toEqual([]);
+  },
+);
