@@ -2,6 +2,7 @@
 import {
   dtypes,
   hasFeature,
+  outerRuns,
   type Problem,
   runsOf,
   type Schedule,
@@ -44,7 +45,7 @@ function partOf({ n, k }: Problem, target: Target, program: Parts) {
     const few = crowded || padded || told.some(({ pages }) => pages) || hasFeature(target, "mma.blockScale");
     return { part: few ? FEW.narrow : NARROW_PART, spread: true };
   }
-  const others = told.length > 0 && !hasFeature(target, "tma");
+  const others = told.length > 0 && outerRuns(launched) === null && !hasFeature(target, "tma");
   const whole = merged === null || merged % WIDE_PART === 0;
   // One matrix or number fits beside a part of 64 columns that no mask is held beside.
   const fits = !crowded || (read <= 1 && whole && !masks && told.length === 0);
