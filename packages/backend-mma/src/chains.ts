@@ -51,7 +51,7 @@ function partOf({ n, k }: Problem, target: Target, program: Parts) {
   const fits = !crowded || (read <= 1 && whole && !masks && told.length === 0);
   if (!fits || padded || others) return { part: FEW.wide, spread: true };
   // Where the last part's columns are masked and no others, the mask is held beside it.
-  return { part: WIDE_PART, spread: !crowded && (masks || whole) };
+  return { part: WIDE_PART, spread: !crowded && (masks || whole || told.length > 0) };
 }
 
 /**
