@@ -32,7 +32,7 @@ const readBeside = ({ epilogue }: Problem, products: readonly unknown[]): number
 type Parts = Parameters<NonNullable<Backend["chains"]>>[3];
 
 /**
- * Columns of a part, and whether what products multiply is made between their instructions: such that ptxas 13.0 spills nothing of forward attention in any form that requests have, as
+ * Columns of a part, and whether what products multiply is made between their instructions: such that ptxas 13.0 spills nothing in any form that requests have, as
  * `test/spills.test.ts` holds some of them to. Otherwise it spills 4 to 132 bytes: beside a cap, or more than products read; where columns are masked; of keys in pages, and sequences of their own keys.
  */
 function partOf({ n, k }: Problem, target: Target, program: Parts) {
