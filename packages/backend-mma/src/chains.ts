@@ -79,5 +79,5 @@ export function* chainSchedules(
     walk: "snake-cols",
     epi: sizeOf(d.dtype) > 2 ? "direct" : "smem",
   };
-  if (isLegal(problem, schedule, target)) yield schedule;
+  if (isLegal(problem, schedule, target, true)) yield schedule;
 }

@@ -27,8 +27,13 @@ const rules: readonly Rule[] = [
   ...registerPrefetchRules,
 ];
 
-function* faultsOf(problem: Problem, schedule: Schedule, target: Target): Generator<Diagnostic> {
-  const s = readSchedule(schedule);
+function* faultsOf(
+  problem: Problem,
+  schedule: Schedule,
+  target: Target,
+  inParts = false,
+): Generator<Diagnostic> {
+  const s = readSchedule(inParts ? schedule : { ...schedule, chainTile: "none" });
   const atom = atomOf(problem, target, s);
   // No instruction: `accepts` says so.
   if (!atom) return;

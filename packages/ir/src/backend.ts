@@ -91,8 +91,8 @@ export interface Backend {
   readonly engine?: Engine;
   /** The kernel of a legal schedule as the cost model sees it, by which backends that serve the same problem compete; without it a backend keeps its place in the compiler's list. */
   kernel?(problem: Problem, schedule: Schedule, target: Target): ModelKernel;
-  /** Every reason why a schedule is illegal here, each with the nearest legal value; empty when it is legal. */
-  check(problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[];
+  /** Every reason why a schedule is illegal here, each with the nearest legal value; empty when it is legal. `inParts`: as that of a program over parts as wide as `chainTile` says; a product has no parts. */
+  check(problem: Problem, schedule: Schedule, target: Target, inParts?: boolean): readonly Diagnostic[];
   /** Why a legal schedule is expected to do what it does, and what the problem keeps it from; for `plan`. */
   explain?(problem: Problem, schedule: Schedule, target: Target): readonly Remark[];
   /** The program at stage `nest`. The last place that reads the schedule. The schedule must pass `check`. */

@@ -109,9 +109,9 @@ export function servingGated(
     ...(kernel && {
       kernel: (problem, schedule, target) => kernel(productOf(problem), schedule, target),
     }),
-    check: (problem, schedule, target) =>
+    check: (problem, schedule, target, inParts) =>
       problem.gated === undefined
-        ? backend.check(problem, schedule, target)
+        ? backend.check(problem, schedule, target, inParts)
         : faultsOf(problem, schedule, target),
     ...(backend.explain && {
       explain: (problem, schedule, target) => backend.explain?.(productOf(problem), schedule, target) ?? [],

@@ -1,5 +1,5 @@
 /** A backend that serves quantised outputs: by schedules whose epilogues have whole groups of columns in the lanes of one warp. */
-import type { Diagnostic, Problem, Schedule, Target } from "@tilewright/core";
+import type { Diagnostic, Problem, Schedule } from "@tilewright/core";
 import { dtypes, err, ok, quantizeOf, roundUp } from "@tilewright/core";
 import type { Backend } from "./backend.ts";
 import { groupedColumns, registerRun } from "./tile/ownership.ts";
@@ -106,8 +106,8 @@ function* widerSchedules(schedules: Iterable<Schedule>, group: number): Iterable
 }
 
 export function servingQuantized(backend: Backend): Backend {
-  const faultsOf = (problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] => {
-    const found = [...backend.check(problem, schedule, target)];
+  const faultsOf: Backend["check"] = (problem, schedule, target, inParts) => {
+    const found = [...backend.check(problem, schedule, target, inParts)];
     const group = quantizeOf(problem)?.step.group;
     if (group === undefined) return found;
     found.push(...fieldFaults(backend, schedule, plain, "groups of columns", fault));

@@ -173,7 +173,7 @@ async function tuneOne(
     if (
       backend === undefined ||
       !schedule?.ok ||
-      backend.check(program?.product ?? problem, schedule.value, target).length > 0
+      backend.check(program?.product ?? problem, schedule.value, target, program !== undefined).length > 0
     )
       return [];
     const made = printSchedule(backend.schedule, schedule.value);

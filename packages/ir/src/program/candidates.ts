@@ -76,7 +76,7 @@ export function* programCandidates(
       yield candidate;
       if (count++ >= VARIED) continue;
       for (const schedule of neighbours(backend.schedule, candidate.schedule))
-        if (backend.check(problem, schedule, target).length === 0)
+        if (backend.check(problem, schedule, target, true).length === 0)
           yield* fitting(backend, [{ backend, schedule, text: printSchedule(backend.schedule, schedule) }]);
     }
   }

@@ -57,7 +57,8 @@ export function* nestsOf(
   else {
     const chains = products.length > 1 ? (backend.chains?.(problem, target, machine, anchor) ?? []) : [];
     const schedules = [...backend.schedules(problem, target, machine)];
-    const legal = (schedule: Schedule): boolean => backend.check(problem, schedule, target).length === 0;
+    const legal = (schedule: Schedule): boolean =>
+      backend.check(problem, schedule, target, true).length === 0;
     // Of those that hold a row of what the next product multiplies few are tried before their smaller forms.
     const wide = schedules.filter((schedule) => columnsOf(schedule) >= problem.n);
     const widest = schedules.toSorted((x, y) => columnsOf(y) - columnsOf(x));

@@ -34,20 +34,21 @@ export function* ruleFaults<S>(rules: readonly ScheduleRule<S>[], subject: S): G
   }
 }
 
+/** `inParts`: of a program that takes an axis in parts, whose tiles shared memory has in place of those as wide as D's. */
+type Asked<T> = (problem: Problem, schedule: Schedule, target: Target, inParts?: boolean) => T;
+
 /** What a backend answers about a schedule for a problem and a target: both from one list of reasons. */
 export interface Legality {
   /** Every reason why the schedule is illegal; none when it is legal. */
-  readonly checkSchedule: (problem: Problem, schedule: Schedule, target: Target) => readonly Diagnostic[];
+  readonly checkSchedule: Asked<readonly Diagnostic[]>;
   /** Whether it is legal: the first reason against it is enough. */
-  readonly isLegal: (problem: Problem, schedule: Schedule, target: Target) => boolean;
+  readonly isLegal: Asked<boolean>;
 }
 
 /** Both answers of a backend whose reasons are these, each looked for when it is asked for. */
-export const legality = (
-  faultsOf: (problem: Problem, schedule: Schedule, target: Target) => Generator<Diagnostic>,
-): Legality => ({
-  checkSchedule: (problem, schedule, target) => [...faultsOf(problem, schedule, target)],
-  isLegal: (problem, schedule, target) => faultsOf(problem, schedule, target).next().done === true,
+export const legality = (faultsOf: Asked<Generator<Diagnostic>>): Legality => ({
+  checkSchedule: (...asked) => [...faultsOf(...asked)],
+  isLegal: (...asked) => faultsOf(...asked).next().done === true,
 });
 
 /** The multiple of `unit`, at least one of it, that is closest to a value. */
