@@ -2,12 +2,14 @@
 import { checkCase, pick, problemOf, targetOf } from "@tilewright/conformance";
 import { type Checked, createRandom, parseProblem } from "@tilewright/core";
 import {
+  attentionText,
   createCompiler,
   eachStmt,
   findWarpgroupAtom,
   parseSchedule,
   printProgram,
   printSchedule,
+  readAttention,
   runPasses,
 } from "@tilewright/ir";
 import { type Device, openDevice } from "@tilewright/runtime";
@@ -45,6 +47,19 @@ test.each([
   const problem = value(parseProblem(described));
   const made = value(compiler.compile({ problem, target, schedule }));
   expect(value(compiler.compile({ from: printProgram(made.program), target })).ptx).toBe(made.ptx);
+});
+
+test("blocks that share copies are not of tiles of which one may have no rows: it ends at once, and the other would wait for its part", () => {
+  const compiler = createCompiler({ backends: [wgmma] });
+  const schedule = "tile=64x64x64 warpgroups=1x1 cluster=2x1 sched=tiles epi=direct";
+  const codes = (offsets: "both" | "keys", more: object): readonly string[] => {
+    const sizes = { queries: 200, keys: 130, heads: 2, headDim: 64, batch: 3, totalKeys: 300, ...more };
+    const request = readAttention({ op: "attention", dtype: "bf16", offsets, ...sizes });
+    const made = compiler.compile({ from: attentionText(value(request)), target, schedule });
+    return made.ok ? [] : made.error.map(({ code }) => code);
+  };
+  expect(codes("both", { totalQueries: 150 })).toEqual(["TW3170"]);
+  expect(codes("keys", {})).toEqual([]);
 });
 
 describe("right, without findings, assembled without C75xx and spills", () => {

@@ -44,6 +44,12 @@ const nameOf = ({ m, n, k, weights }: Timed): string => `${m}x${n}x${k} ${weight
 const telling = ({ tile, warpgroups, stages, delayedRelease, cluster, split }: Schedule): string =>
   JSON.stringify([tile, warpgroups, stages, delayedRelease, cluster, split]);
 
+/** Problems whose first schedule takes more than 2 % longer than the fastest that was timed. */
+const farther: ReadonlyMap<string, number> = new Map([
+  ["1x8192x28672 s4", 1.03],
+  ["1x16384x16384 e2m1", 1.07],
+]);
+
 const problems = [...new Map(timed.map((row) => [nameOf(row), row])).entries()];
 
 describe("first schedules of weights, H200", () => {
@@ -65,7 +71,6 @@ describe("first schedules of weights, H200", () => {
         return [us / least];
       }),
     );
-    // e2m1 at one row is 6 % behind.
-    expect(Math.min(...behind)).toBeLessThan(row.weights === "e2m1" ? 1.07 : 1.03);
+    expect(Math.min(...behind)).toBeLessThan(farther.get(name) ?? 1.02);
   });
 });

@@ -108,9 +108,12 @@ export function scheduleProgram(
   if (several && remade && base.directives.some(({ name }) => name === "engines")) return null;
   const [rows, columns] = program.grid;
   const has = (directive: string): boolean => base.directives.some(({ name }) => name === directive);
-  // Of runs rows are left out one by one, and their CTAs end before the first chunk.
+  // Of runs rows are left out one by one, and their CTAs end before the first chunk, whoever waits for what they would copy.
   const bulk = base.directives.some((d) => d.name === "epilogue" && d.args.way === "tma");
-  if (axisOf(program, rows).runs !== undefined && (bulk || tiles.loop !== null || has("persistent")))
+  if (
+    axisOf(program, rows).runs !== undefined &&
+    (bulk || tiles.loop !== null || has("persistent") || has("multicast"))
+  )
     return null;
   // Offsets are read before anything waits for the grid before.
   if (base.launch.pdl && program.axes.some(({ runs }) => runs !== undefined)) return null;

@@ -60,8 +60,8 @@ export type MachineStmt =
   /** Until the phase that the pipeline is in is complete. `cluster`: what other blocks did before they arrived is seen. */
   | { readonly kind: "mbar.wait"; readonly barrier: BarrierRef; readonly cluster: boolean }
   /**
-   * Until every slot of the ring has been given back, from the one at which the pipeline stands on: in a cluster an arrival of another block may still be
-   * on its way, and must not find this block gone.
+   * Until every slot of the ring has been given back, from the one at which the pipeline stands on: an arrival of another block, or of matrix instructions, may
+   * still be on its way, and must not find this block gone.
    */
   | { readonly kind: "mbar.drain"; readonly barrier: BarrierRef }
   /** One arrival, and so many bytes before the phase can be complete; at the barriers of `to`. `leader`: by the first block of a pair only. */
