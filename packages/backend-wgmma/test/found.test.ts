@@ -295,6 +295,11 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "tile=16x256x32 warpgroups=1x1 swapAB=on stages=2 sched=tiles split=2 reduction=cluster",
     ],
     [
+      "scales of 384 columns of weights, which come in boxes of 128",
+      "m=70 n=32 k=128 a=bf16:row:128:16 b=s8:col:128:16 d=bf16:row:32:16 acc=f32 weights=32,zeros alpha=1 beta=0 batch=none epilogue=none symbolic=m",
+      "tile=48x384x64 warpgroups=1x2 swapAB=on stages=2 cluster=1x2 sched=persistent epi=direct",
+    ],
+    [
       "ten blocks that meet in a cluster, by opt-in",
       "m=10 n=64 k=160 a=bf16:row:160:16 b=bf16:col:160:16 d=bf16:row:64:16 acc=f32 alpha=1 beta=0 batch=none epilogue=none",
       "tile=64x64x16 warpgroups=1x1 stages=1 sched=tiles split=10 reduction=cluster epi=direct nonPortableCluster=on",

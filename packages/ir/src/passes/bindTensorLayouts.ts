@@ -170,12 +170,21 @@ const warpsAlong = (program: TileProgram, axis: 0 | 1): number =>
     1,
   );
 
-/** A vector has no rows to permute: runs as long as a box may be, which begin where bulk copies may write. */
+/**
+ * A vector has no rows to permute: runs as long as a box may be, which begin where bulk copies may write. Of several vectors, which threads read at columns of their own, runs
+ * are powers of two, so that a mask says which run a column is in.
+ */
 function vectorLayout(buffer: Buffer, axis: 0 | 1): Layout {
   const shape = blockShape(buffer);
-  const run = boxedRun(shape[axis], elementBytes(buffer));
-  return panelled(shape, axis, run ?? shape[axis], null);
+  const whole = shape[axis];
+  const longest = boxedRun(whole, elementBytes(buffer)) ?? whole;
+  const run =
+    longest < whole && shape[1 - axis] !== 1 ? Math.min(longest, largestPowerOfTwo(whole)) : longest;
+  return panelled(shape, axis, run, null);
 }
+
+/** The largest power of two that divides `n`. */
+const largestPowerOfTwo = (n: number): number => n & -n;
 
 /** `part`: elements of the contiguous axis that have to be whole panels; it divides the tile. */
 function tensorLayout(buffer: Buffer, axis: 0 | 1, part: number, widest: string): Layout {
