@@ -2,7 +2,7 @@
  * Grouped problems: the grid's second axis is the group, or blocks go through a list of them (`listTiles.ts`). Its row of a table in device memory has sizes and pointers; of experts,
  * int32 there say which rows it has, and all else follows from its number.
  */
-import { type ExpertRows, packedSize } from "@tilewright/core";
+import { type ExpertRows, type GroupBlocks, packedSize } from "@tilewright/core";
 import { GROUP_TABLE } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Code, Pred, Reg } from "./code.ts";
@@ -105,14 +105,27 @@ export function expertSteps(ctx: Context, name: string): readonly (readonly [Reg
   const { experts } = ctx;
   const array = ctx.arrays.get(name);
   if (experts === null || array === undefined) return [];
-  const { dtype, rows, groups } = array;
-  const first = rows === undefined ? null : rowsOfExpert(ctx, experts).first;
+  const { dtype, rows, groups, blocks } = array;
+  const row = rows === undefined ? null : rowsOfExpert(ctx, experts).first;
+  const first = row === null || blocks === undefined ? row : firstBlock(ctx, row, blocks);
   const unit = packedSize(dtype);
   return [
     ...(first === null || rows === undefined ? [] : [[first, rows * unit] as const]),
     ...(groups === undefined ? [] : [[groupNumber(ctx), groups * unit] as const]),
   ];
 }
+
+/** The first block of the group at hand, which no other group has rows in. */
+const firstBlock = (ctx: Context, row: Reg<"u32">, { rows, slack }: GroupBlocks): Reg<"u32"> => {
+  const group = groupNumber(ctx);
+  return ctx.invariant(`first block of the group of ${rows} + ${slack}`, (code) => {
+    const d = ctx.entry.reg("u32", "first");
+    code.emit(null, "mad.lo.u32", d, group, imm(slack), row);
+    code.emit(null, "add.u32", d, d, imm(rows - 1));
+    code.emit(null, "div.u32", d, d, imm(rows));
+    return d;
+  });
+};
 
 /** The first row of the group at hand in a map of all rows, which factors of A have; null where maps are a group's own, or the number of the group says. */
 export function firstRowInMap(ctx: Context, buffer: string): Reg<"u32"> | null {

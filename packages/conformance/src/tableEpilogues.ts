@@ -230,4 +230,27 @@ export function addQuantized(table: Table): void {
       epilogue: "silu(acc) * up | quantize(32,f32:row)",
     },
   );
+  const rows = (told: "offsets" | "counts", dtype: string) => ({
+    ...{ ...operands, d: { dtype, layout: "row" } },
+    batch: { kind: "grouped", count: 4, rows: told },
+  });
+  // The first has more rows than a block of scales.
+  table.add(
+    "quantised, mxf8, experts by offsets",
+    { m: 270, n: 128, k: 32 },
+    { ...rows("offsets", "mxf8"), epilogue: "acc * s[m] | quantize(32,u8)" },
+  );
+  table.add(
+    "quantised, nvf4, experts by offsets, multiples of 128, gated",
+    { m: 384, n: 64, k: 32 },
+    {
+      ...{ ...rows("offsets", "nvf4"), gated: "halves", symbolic: { m: { multiple: 128 } } },
+      epilogue: "silu(acc) * up * g[scalar] | quantize(16,u8)",
+    },
+  );
+  table.add(
+    "quantised, mxf4, experts by counts, gated",
+    { m: 40, n: 128, k: 32 },
+    { ...rows("counts", "mxf4"), gated: "halves", epilogue: "silu(acc) * up | quantize(32,u8)" },
+  );
 }

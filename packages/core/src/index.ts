@@ -79,7 +79,9 @@ export {
   expertAxisOf,
   expertRowsData,
   expertRowsOf,
+  type GroupBlocks,
   type GroupStrides,
+  groupStart,
   groupStrides,
   isPerExpert,
 } from "./problem/expertRows.ts";

@@ -7,6 +7,7 @@ import {
   type DType,
   dtypes,
   expertAxisOf,
+  groupStart,
   groupStrides,
   type Operand,
   operandElements,
@@ -186,18 +187,19 @@ export function expertOperands(problem: Problem, counts: readonly number[]): rea
   const one = (rows: number): Problem => ({ ...problem, [axis]: rows, batch: { kind: "none" } });
   const groups = counts.map((rows) => deviceOperands(one(rows)));
   return deviceOperands(one(problem[axis])).map((operand, i) => {
-    const { row, group } = groupStrides(problem, operand.name);
+    const strides = groupStrides(problem, operand.name);
     // Factors of rows stand behind each other for each run along k.
     const runs = operand.name === "sfa" ? (blockFactors(problem, "a")?.factors ?? 1) : 1;
     let first = 0;
     const parts = groups.map((operands, g): ExpertSlice => {
-      const at = first * row + g * group;
+      const at = groupStart(strides, first, g);
       first += counts[g] ?? 0;
       const count = counts[g] ?? 0;
       const bytes = count === 0 && axis === "m" ? 0 : (operands[i]?.bytes ?? 0);
       const whole = { line: bytes / runs, step: bytes / runs, pitch: operand.bytes / runs };
       return { at, bytes, ...(linesAlongRows(problem, operand.name, count) ?? whole) };
     });
-    return { ...operand, bytes: operand.bytes + (counts.length - 1) * group, parts };
+    const blocks = strides.blocks !== undefined && groupStart(strides, problem[axis], counts.length);
+    return { ...operand, bytes: blocks || operand.bytes + (counts.length - 1) * strides.group, parts };
   });
 }

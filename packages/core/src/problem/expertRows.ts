@@ -3,7 +3,7 @@
  * matrices and vectors along m of the epilogue; along k, A and B. Everything else is that of one group behind that of the other.
  */
 import type { Diagnostic } from "../diagnostics.ts";
-import { type DType, dtypes, sizeOf } from "../dtype.ts";
+import { type DType, dtypes, packedSize, sizeOf } from "../dtype.ts";
 import {
   addsToD,
   type Batch,
@@ -18,7 +18,7 @@ import type { BatchedOperand } from "./batch.ts";
 import { invalid, problemCodes } from "./codes.ts";
 import { isIndex } from "./rowIndex.ts";
 import { longestRuns } from "./runs.ts";
-import { blockFactors } from "./scales.ts";
+import { blockFactors, SCALE_ROWS, type ScaleMatrix, scaleMatrix } from "./scales.ts";
 import { packedStride } from "./size.ts";
 import { stepExtentNames, stepExtents, stepMatrix } from "./stepInputs.ts";
 import { extentNames, rangeOfSize, sizeMultiple } from "./symbolic.ts";
@@ -41,11 +41,26 @@ export function evenProblem(problem: Problem): Problem {
     : longestRuns(problem);
 }
 
-/** Bytes from an operand's first element to that of a group: `row` times the number of the group's first row, and `group` times its own. */
+/** Bytes from an operand's first element to that of a group: `row` times the number of the group's first row, or of its first block of rows, and `group` times its own. */
 export interface GroupStrides {
   readonly row: number;
   readonly group: number;
+  /** Of rows that lie in blocks: a group begins at a block of its own. */
+  readonly blocks?: GroupBlocks;
 }
+
+/**
+ * Group g begins at block `ceil((first + slack * g) / rows)`, where `first` is its first row: no two groups have a block in common, and where a group begins follows from its own offset, not from
+ * those of all groups before. `slack` is `rows - 1`, as TensorRT-LLM and FlashInfer have it; 0 where all groups have whole blocks, which then follow each other, as torch and DeepGEMM have them.
+ */
+export interface GroupBlocks {
+  readonly rows: number;
+  readonly slack: number;
+}
+
+/** Bytes before a group's part. */
+export const groupStart = ({ row, group, blocks }: GroupStrides, first: number, g: number): number =>
+  row * (blocks === undefined ? first : Math.ceil((first + blocks.slack * g) / blocks.rows)) + group * g;
 
 /** What a mixture of experts has for each of them, or for each row: operands, and the factors of A and B. */
 export type ExpertOperandName = BatchedOperand | "sfa" | "sfb";
@@ -60,6 +75,14 @@ function factorStrides(problem: Problem, which: "sfa" | "sfb"): GroupStrides {
   return which === "sfa" && rows === "offsets"
     ? { row: factors.strides[0] * sizeOf("f32"), group: 0 }
     : { row: 0, group: factors.bytes };
+}
+
+/** Scales of a quantised D in bytes are blocks of 128 rows: those of A of a next product. */
+function codeStrides(problem: Problem, codes: ScaleMatrix): GroupStrides {
+  if (expertRowsOf(problem) !== "offsets" || expertAxisOf(problem) === "k")
+    return { row: 0, group: codes.bytes };
+  const slack = sizeMultiple(problem, "m") % SCALE_ROWS === 0 ? 0 : SCALE_ROWS - 1;
+  return { row: codes.bytes / codes.blocks[0], group: 0, blocks: { rows: SCALE_ROWS, slack } };
 }
 
 /** Int32 of rows follow each other as the rows do. */
@@ -108,7 +131,9 @@ export function groupStrides(problem: Problem, which: ExpertOperandName): GroupS
   // All experts have their rows of one matrix where an index says which.
   const shared = (which === "a" || which === "d") && rowIndexOf(problem, which) !== null;
   if (rows === null || dtype === undefined || shared) return { row: 0, group: 0 };
-  const unit = sizeOf(dtype);
+  const codes = step?.kind === "quantize" ? scaleMatrix(problem, "d") : null;
+  if (codes !== null) return codeStrides(problem, codes);
+  const unit = packedSize(dtype);
   if (value !== null) return { row: 0, group: unit };
   const shape =
     step !== undefined

@@ -153,12 +153,6 @@ function codeFaults(
       "scales in bytes lie in blocks of 512, one behind the other",
       "leave layout and leading dimension out",
     ]);
-  if (batch.kind === "grouped")
-    found.push([
-      "batch",
-      "experts have no scales in bytes, which lie in blocks of 128 rows",
-      "use e4m3 with quantize(128,f32)",
-    ]);
   if (batch.kind === "strided" && symbolic !== undefined)
     found.push(["symbolic", "where scales in bytes of a batch lie follows from m", "fix the sizes"]);
   return found;

@@ -10,6 +10,7 @@ import {
   type EpilogueStep,
   expertAxisOf,
   factorStride,
+  groupStart,
   groupStrides,
   isIndex,
   makeStorage,
@@ -118,8 +119,8 @@ export function membersOf(problem: Problem, counts: readonly number[]): readonly
     const [rows, depth] = axis === "m" ? [count, k] : [m, count];
     if (rows === 0) return [];
     const start = (which: OperandName): number => {
-      const { row, group } = groupStrides(problem, which);
-      return Math.floor((before * row + item * group) / packedSize(operandDType(problem, which)));
+      const bytes = groupStart(groupStrides(problem, which), before, item);
+      return Math.floor(bytes / packedSize(operandDType(problem, which)));
     };
     return [{ item, rows, depth, start, factors: (which) => start(`sf${which}`) }];
   });

@@ -65,12 +65,13 @@ function ofGroups(
   problem: Problem,
   which: ExpertOperandName,
   dtype: DType,
-): Pick<ArrayDeclaration, "rows" | "groups"> {
-  const { row, group } = groupStrides(problem, which);
+): Pick<ArrayDeclaration, "rows" | "groups" | "blocks"> {
+  const { row, group, blocks } = groupStrides(problem, which);
   const bytes = packedSize(dtype);
   return {
     ...(row === 0 ? {} : { rows: row / bytes }),
     ...(group === 0 ? {} : { groups: group / bytes }),
+    ...(blocks === undefined ? {} : { blocks }),
   };
 }
 

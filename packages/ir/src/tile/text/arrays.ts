@@ -1,5 +1,5 @@
 /** What the kernels of a launch take of the problem: arrays, sizes, problems of a batch, rows of experts. */
-import { type BatchAxis, dtypeNames, type SizeName } from "@tilewright/core";
+import { type BatchAxis, dtypeNames, type GroupBlocks, type SizeName } from "@tilewright/core";
 import type {
   ArrayDeclaration,
   Distance,
@@ -67,6 +67,11 @@ const batchAxis = record<BatchAxis>("an axis of the batch", "{extent} / {below} 
   stride: integer("the elements from neighbour to neighbour", 0),
 });
 
+const groupBlocks = record<GroupBlocks>("the blocks", "({rows} + {slack})", {
+  rows: integer("the rows of a block", 1),
+  slack: integer("the rows that each group is moved on by", 0),
+});
+
 const arrayClauses = {
   strides: clauseOf<ArrayDeclaration["strides"]>(
     "strides",
@@ -81,10 +86,11 @@ const arrayClauses = {
   ),
   rows: optional(integerClause("rows", 1, undefined)),
   groups: optional(integerClause("groups", 1, undefined)),
+  blocks: optional(clauseOf<GroupBlocks>("blocks", "(ROWS + SLACK)", groupBlocks, undefined)),
 };
 
 export const arraySyntax =
-  "array %NAME DTYPE strides(ROWS, COLUMNS) region batch DISTANCE axes(EXTENT / BELOW : ELEMENTS, …) rows N groups N";
+  "array %NAME DTYPE strides(ROWS, COLUMNS) region batch DISTANCE axes(EXTENT / BELOW : ELEMENTS, …) rows N groups N blocks(ROWS + SLACK)";
 
 /** `array %a bf16 strides(lda, 1) batch strideA` */
 export const printArray = (array: ArrayDeclaration): string =>

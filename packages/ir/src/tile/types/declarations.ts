@@ -3,6 +3,7 @@ import type {
   BatchAxis,
   DType,
   ExpertRows,
+  GroupBlocks,
   GroupRow,
   KernelSpec,
   LaunchExpr,
@@ -68,6 +69,8 @@ export interface ArrayDeclaration {
   /** Of experts: from one row of all groups to the next, times the group's first row; and from group to group. 0 unless given. */
   readonly rows?: number;
   readonly groups?: number;
+  /** Of rows in blocks: `rows` is from block to block, and a group begins at a block of its own. */
+  readonly blocks?: GroupBlocks;
 }
 
 /** What a pointer or array of a kernel is called. */

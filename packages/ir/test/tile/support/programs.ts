@@ -184,6 +184,7 @@ const array: fc.Arbitrary<ArrayDeclaration> = fc.record(
     axes: fc.array(fc.record({ extent: small, below: small, stride: fc.nat(5000) }), { maxLength: 2 }),
     rows: small,
     groups: small,
+    blocks: fc.record({ rows: small, slack: fc.nat(127) }),
   },
   { requiredKeys: ["name", "dtype", "strides"] },
 );
