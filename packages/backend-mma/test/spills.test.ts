@@ -1,5 +1,5 @@
-/** First schedules of forward attention through ptxas: of each form of parts those that have the fewest registers left. */
-import { assemble, hasPtxas, must, targetOf } from "@tilewright/conformance";
+/** First schedules through ptxas: of forward attention of each form of parts those that have the fewest registers left, and of experts whose outputs integer arithmetic rounds to 8 bits. */
+import { assemble, hasPtxas, must, problemOf, targetOf } from "@tilewright/conformance";
 import { attentionText, createCompiler, readAttention } from "@tilewright/ir";
 import { expect, test } from "vitest";
 import { mma } from "../src/index.ts";
@@ -33,3 +33,13 @@ test.skipIf(!hasPtxas).each(cases)(
     expect(assemble(ptx, arch).faults).toEqual([]);
   },
 );
+
+test.skipIf(!hasPtxas).each(["mxf8", "mxf8e5m2"])("no spills of experts with outputs in %s", (dtype) => {
+  const problem = problemOf({
+    ...{ m: 32768, n: 4096, k: 7168, dtype: "bf16", b: { layout: "col" }, d: { dtype } },
+    ...{ experts: 8, epilogue: "quantize(32,u8)" },
+  });
+  const { ptx, schedule } = must(compiler.compile({ problem, target: targetOf("sm_80"), verify: "none" }));
+  expect(schedule).toContain("tile=128x256x64 warp=64x64");
+  expect(assemble(ptx, "sm_80").faults).toEqual([]);
+});

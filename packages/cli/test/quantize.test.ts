@@ -86,6 +86,33 @@ const problems = [
       "silu(acc) * up | quantize(64,f32)",
     ],
   ],
+  [
+    "gated experts in mxf8",
+    [
+      ...["--op", "ffn", "--experts", "3", "-m", "150", "-n", "128", "-k", "64", "--rows", "7,7,140"],
+      ...["--d-dtype", "mxf8", "--epilogue", "acc | quantize(32,u8)"],
+    ],
+  ],
+  [
+    "experts by counts in nvf4",
+    [
+      ...[
+        "--experts",
+        "3",
+        "--expert-rows",
+        "counts",
+        "-m",
+        "40",
+        "-n",
+        "64",
+        "-k",
+        "64",
+        "--rows",
+        "33,0,40",
+      ],
+      ...["--d-dtype", "nvf4", "--epilogue", "acc * w[m] * g[scalar] | quantize(16,u8)"],
+    ],
+  ],
 ] as const;
 
 describe.each(["sm_70", "sm_80", "sm_90a", "sm_100a"])("%s", (arch) => {

@@ -94,7 +94,9 @@ const integer = (dtype: "s32" | "s8" | "u8"): Format => ({
 
 const byteFloat = (dtype: "e4m3" | "e5m2", saturates = false): Format => ({
   read: (ctx, guard, from, d) => readByteFloat(ctx, guard, dtype, from, d),
-  write: (ctx, guard, value, saturate) => writeByteFloat(ctx, guard, dtype, value, saturates || saturate),
+  // Under a guard registers keep what they held: ptxas 13.0 spills 20 of 255 beside the sums of a 64 x 64 warp tile.
+  write: (ctx, guard, value, saturate) =>
+    writeByteFloat(ctx, saturates ? null : guard, dtype, value, saturates || saturate),
   writePair: () => null,
 });
 
@@ -103,7 +105,7 @@ const e2m1: Format = {
   read: () => {
     throw new RangeError("quantised elements are stored, and not read (TW1011)");
   },
-  write: (ctx, guard, value) => writeByteFloat(ctx, guard, "e2m1", value, true),
+  write: (ctx, _, value) => writeByteFloat(ctx, null, "e2m1", value, true),
   writePair: () => null,
 };
 

@@ -4,6 +4,7 @@ import type { Problem, PtxVersion, Schedule, Target } from "@tilewright/core";
 import {
   type Constraint,
   dtypes,
+  expertRowsOf,
   extentNames,
   firstCudaFor,
   gemmBound,
@@ -129,6 +130,8 @@ function symbolicConstraints(problem: Problem): readonly Constraint[] {
     // Matrices of the epilogue are packed: what they must meet follows from the extents.
     if (range === undefined || name.startsWith("ldepilogue")) return [];
     const { min, max, multiple } = range;
+    // Rows of counts are as many for each expert as kernels have between experts.
+    if (expertRowsOf(problem) === "counts") return [["eq", name, max]];
     return [
       ["ge", name, min],
       ["le", name, max],

@@ -98,21 +98,21 @@ export function runGroups(
   }));
   if (!launched.ok) return launched;
   const envs = launched.value.map(({ env }) => env);
-  const broken = groupConstraints(manifest.constraints ?? [], envs);
+  // A launch of experts has one size, the rows that there are.
+  const experts = kernel.groups === undefined;
+  const whole = { ...(envs[0] ?? {}), [axis]: manifest.request[axis] };
+  const broken = groupConstraints(manifest.constraints ?? [], experts ? [whole] : envs);
   if (broken.length > 0) return err(broken);
 
   const owned: (() => void)[] = [];
   try {
-    const place = kernel.groups === undefined ? placeExperts : placeTable;
+    const place = experts ? placeExperts : placeTable;
     const placed = place(device, manifest, launched.value, owned);
     if (!placed.ok) return placed;
     const module = device.load(artifact.ptx);
     if (!module.ok) return module;
     owned.push(() => module.value.unload());
-    const env =
-      kernel.groups === undefined
-        ? { ...(envs[0] ?? {}), [axis]: manifest.request[axis] }
-        : (launchOfGroups(kernel, envs) ?? {});
+    const env = experts ? whole : (launchOfGroups(kernel, envs) ?? {});
     const space = workspaceOf(device, manifest, env, owned);
     if (!space.ok) return space;
     const shared = { ...placed.value.buffers, ...(space.value === null ? {} : { workspace: space.value }) };

@@ -61,6 +61,17 @@ _BOTH = "2n"
 _OUTER = {"a": "strideA", "b": "strideB", "c": "strideC", "d": "strideD"}
 
 
+# m rounded up to 128, and that of experts, each moved on by 127: what scales in bytes lie in.
+_BLOCKS = ("M", "G")
+
+
+def _scale_rows(problem):
+    """Rows of the scales in bytes of a quantised D."""
+    whole = (problem.get("symbolic") or {}).get("m", {}).get("multiple", 1) % 128 == 0
+    batch = problem["batch"]
+    return "G" if batch.get("rows") == "offsets" and batch.get("axis", "m") == "m" and not whole else "M"
+
+
 def has_both(problem):
     """Whether B has the columns of both factors of a gated product."""
     return problem.get("gated", "matrices") != "matrices"
@@ -75,7 +86,8 @@ def operands_of(problem):
     axis = problem["batch"].get("axis", "m")
     named = {{"gather": "a", "scatter": "d"}[each["kind"]]: each["rows"] for each in problem["epilogue"] if each["kind"] in ("gather", "scatter")}
     for each in found:
-        each.each = told == "counts" or axis not in (each.rows, each.columns)
+        rows = "m" if each.rows in _BLOCKS else each.rows
+        each.each = told == "counts" or axis not in (rows, each.columns)
         if each.name in named:
             each.rows, each.each = named[each.name], False
     groups = Operand("groups", told, "vector", "s32", "experts")
@@ -112,7 +124,7 @@ def _product_operands(problem):
         name = "epilogue%d" % step
         if kind == "quantize":
             dtype = each["operand"]["dtype"]
-            found.append(Operand(name, label, "packed", dtype, "M" if dtype == "u8" else "m", out=True, share=each["group"]))
+            found.append(Operand(name, label, "packed", dtype, _scale_rows(problem) if dtype == "u8" else "m", out=True, share=each["group"]))
         elif "operand" in each:
             matrix = each["operand"]
             ld = None if name_of_ld(step) in (problem.get("symbolic") or {}) else matrix["ld"]
@@ -300,7 +312,9 @@ def fit(operation, operand, seen, sizes, batch):
         return None, None
     shape, strides = seen.shape, seen.strides
     if operand.kind == "packed":
-        count = (-(-sizes["m"] // 128) * 128 if operand.rows == "M" else sizes[operand.rows]) * sizes["n"] // operand.share * (batch if operand.each else 1)
+        moved = 127 * batch if operand.rows == "G" else 0
+        rows = -(-(sizes["m"] + moved) // 128) * 128 if operand.rows in _BLOCKS else sizes[operand.rows]
+        count = rows * sizes["n"] // operand.share * (batch if operand.each else 1)
         if math.prod(shape) != count or strides != _packed(shape):
             text = "%s: %s has shape %s and strides %s, and the kernels take %d elements, one behind the other"
             raise LaunchError(text % (operation, label, _dims(shape), _dims(strides), count))

@@ -76,7 +76,9 @@ function storesPacked(problem: Problem): boolean {
   const { operand, group } = found.step;
   const [rows, columns] = scaleExtents({ m, n }, group, operand.dtype === "u8" ? "u8" : "f32");
   const scales = operand.ld === (operand.layout === "row" ? columns : rows);
-  return scales && batch.kind === "none" && (d.ld === n || !isScaled(d.dtype));
+  // Columns of scales are as far apart as the capacity says, whatever rows a launch has.
+  const experts = batch.kind === "grouped" && operand.layout === "row";
+  return scales && (batch.kind === "none" || experts) && (d.ld === n || !isScaled(d.dtype));
 }
 
 /** What a library lacks for a grouped operation, and what would work; null where it lacks nothing. */

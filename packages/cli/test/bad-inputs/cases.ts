@@ -162,7 +162,7 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
         "--dtype bf16 --d-dtype e4m3 --epilogue quantize(32,u8)",
         "--dtype bf16 --d-dtype mxf8 --epilogue quantize(16,u8:col)",
         "--dtype bf16 --d-dtype mxf6e2m3 --epilogue quantize(32,u8)",
-        "--dtype bf16 --d-dtype nvf4 --epilogue quantize(16,u8) --experts 4",
+        "--dtype bf16 --d-dtype nvf4 --epilogue quantize(32,u8:col) --experts 4 --scatter 128",
         "--dtype bf16 --d-dtype nvf4 --epilogue quantize(16,u8) --schedule epi=smem",
         "--dtype bf16 --d-dtype nvf4 --epilogue quantize(16,u8) --schedule storeElements=1",
       ].map(

@@ -3,7 +3,14 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { bytesOfStorage, encodeArray, packWeights } from "@tilewright/core";
+import {
+  bytesOfStorage,
+  decodeArray,
+  defineProblem,
+  encodeArray,
+  type ProblemRequest,
+  packWeights,
+} from "@tilewright/core";
 import { KernelLibrary, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { cli } from "../harness.ts";
@@ -31,6 +38,13 @@ const operations = [
     name: "coded",
     problem: { m, n: 64, k: 64, experts, d: { dtype: "f32" }, weights: { dtype: "s4", group: 64 } },
   },
+  ...(["offsets", "counts"] as const).map((expertRows) => ({
+    name: `quantized_${expertRows}`,
+    problem: {
+      ...{ ...common, m: 150, n: 128, expertRows, d: { dtype: "mxf8" } },
+      epilogue: "quantize(32,u8)",
+    },
+  })),
 ];
 const flags = [
   "compile",
@@ -101,6 +115,9 @@ describe("JavaScript", () => {
     expect(library.launch("mixture", { m: 25, n, k }, buffers)).toMatchObject({
       error: [{ code: "TW6028", message: expect.stringContaining("m <= 24") }],
     });
+    expect(library.launch("masked", { m: 7, n, k }, buffers)).toMatchObject({
+      error: [{ code: "TW6028", message: expect.stringContaining("m == 8") }],
+    });
     const { groups: _, ...without } = buffers;
     expect(library.launch("mixture", { m, n, k }, without)).toMatchObject({ ok: false });
     const short = { groups: buffer(new Int32Array(2)), epilogue1: buffer(new Float32Array(n)) };
@@ -151,6 +168,41 @@ test("weights in few bits, of each expert as packWeights makes them", async () =
   expect(library.launch("coded", { m, n: 64, k: 64 }, buffers)).toMatchObject({ ok: true });
   const rows = floats(buffers.d).filter((_, at) => at % 64 === 0);
   expect([...rows]).toEqual(Array.from({ length: m }, (_, i) => (i < 5 ? 32 : i < 20 ? 160 : 0)));
+});
+
+test("scales of a quantised D begin, for each expert, at a block of 128 rows of its own", async () => {
+  const { library, buffer, bf16 } = await opened();
+  const [rows, ends] = [150, [5, 5, 145]];
+  const [a, b] = [small(rows * k, 3), small(experts * 128 * k, 5)];
+  const scales = (blocks: number) => buffer(new Uint8Array(blocks * 512).fill(0xff));
+  const d = buffer(new Uint8Array(rows * 128));
+  const buffers = { a: bf16(a), b: bf16(b), d, groups: buffer(Int32Array.from(ends)) };
+  const sizes = { m: rows, n: 128, k };
+  expect(library.launch("quantized_offsets", sizes, { ...buffers, epilogue0: scales(4) })).toMatchObject({
+    error: [{ message: expect.stringContaining("epilogue0 has 2048 bytes") }],
+  });
+  const epilogue0 = scales(5);
+  expect(library.launch("quantized_offsets", sizes, { ...buffers, epilogue0 })).toMatchObject({ ok: true });
+  const [codes, stored] = [epilogue0.read(), d.read()];
+  if (!codes.ok || !stored.ok) throw new Error("memory");
+  const values = decodeArray("e4m3", stored.value, stored.value.length);
+  const known = new Set<number>();
+  for (let row = 0; row < 145; row++) {
+    const [expert, own] = row < 5 ? [0, row] : [2, row - 5];
+    // Blocks of the third begin at ceil((5 + 2 * 127) / 128).
+    const block = (expert === 0 ? 0 : 3) + Math.floor(own / 128);
+    for (let column = 0; column < 128; column++) {
+      const at = 512 * block + 16 * (own % 32) + 4 * Math.floor((own % 128) / 32) + Math.floor(column / 32);
+      known.add(at);
+      let sum = 0;
+      for (let i = 0; i < k; i++) sum += (a[row * k + i] ?? 0) * (b[(expert * 128 + column) * k + i] ?? 0);
+      const value = (values[row * 128 + column] ?? 0) * 2 ** ((codes.value[at] ?? 0) - 127);
+      expect(Math.abs(value - sum)).toBeLessThanOrEqual(Math.abs(sum) / 8);
+    }
+  }
+  codes.value.forEach((code, at) => {
+    if (!known.has(at)) expect(code).toBe(0xff);
+  });
 });
 
 test("what libraries of experts lack: wheels, certificates, one order of rows that are added", async () => {
@@ -240,6 +292,11 @@ int main(int argc, char **argv) {
   moe_coded_defaults(&args, ${m}, 64, 64);
   printf("%d\\n", moe_coded_take(&lib, &args, "weight", moe_vector(${B}, moe_U8, ${experts * 2048})));
   if (moe_coded_take(&lib, &args, "sfb", moe_vector(${B}, moe_BF16, 64)) != moe_OK) puts(moe_last_error(&lib));
+  moe_quantized_offsets_defaults(&args, 150, 128, ${k});
+  if (moe_quantized_offsets_take(&lib, &args, "quantize", moe_matrix(${B}, moe_U8, 4, 512)) != moe_OK) puts(moe_last_error(&lib));
+  printf("%d ", moe_quantized_offsets_take(&lib, &args, "quantize", moe_matrix(${B}, moe_U8, 5, 512)));
+  moe_quantized_counts_defaults(&args, 150, 128, ${k});
+  printf("%d\\n", moe_quantized_counts_take(&lib, &args, "quantize", moe_matrix(${B}, moe_U8, ${experts * 2}, 512)));
   return 0;
 }
 `,
@@ -248,7 +305,9 @@ int main(int argc, char **argv) {
     execFileSync("gcc", [...warnings, "-o", at("main"), at("main.c"), "-ldl"], { stdio: "pipe" });
     const { lines, count, addresses } = run(at("main"), [at("out")]);
     const few = "coded: sfb has 64 elements, and the kernels take 192, one behind the other";
-    expect(lines).toEqual(["0", ...wrong, "0", few]);
+    const blocks =
+      "quantized_offsets: quantize has 2048 elements, and the kernels take 2560, one behind the other";
+    expect(lines).toEqual(["0", ...wrong, "0", few, blocks, "0 0"]);
     expect([count, sorted(addresses)]).toEqual([1, sorted(at0)]);
   });
 
@@ -311,9 +370,20 @@ call(b=Tensor(${B}, "bfloat16", (2, ${n}, ${k})))
 call(b=Tensor(${B}, "bfloat16", (3, ${n}, ${k}), (${n * k + 8}, ${k}, 1)))
 call(a=Tensor(${A}, "bfloat16", (${m}, ${k})))
 call({1: Tensor(${BIAS}, "float32", (${n},))})
+import json, sys
+problems = json.loads(sys.argv[1])
+for rows, blocks in (("offsets", 4), ("offsets", 5), ("counts", 6)):
+    name = "quantized_" + rows
+    operand = next(each for each in moe.operands_of(problems[name]) if each.name == "epilogue0")
+    try:
+        print(moe.fit(name, operand, moe.View(4096, "u8", 0, (blocks, 512), (512, 1)), {"m": 150, "n": 128, "k": ${k}}, ${experts}))
+    except moe.LaunchError as error:
+        print(error)
 `,
     );
-    const { lines, count, addresses } = run("python3", ["main.py"]);
+    const problems = operations.map(({ name, problem }) => [name, defineProblem(problem as ProblemRequest)]);
+    const made = problems.map(([name, each]) => [name, typeof each === "object" && each.ok && each.value]);
+    const { lines, count, addresses } = run("python3", ["main.py", JSON.stringify(Object.fromEntries(made))]);
     expect(lines).toEqual([
       "ok",
       "mixture: offsets is f32, and the kernels take s32",
@@ -322,6 +392,9 @@ call({1: Tensor(${BIAS}, "float32", (${n},))})
       "mixture: the matrices of weight do not follow each other",
       "mixture: x has shape [24, 16], and the kernels take [10, k] = [10, 16]",
       "mixture: bias has shape [16], and the kernels take [n] = [48]",
+      "quantized_offsets: quantize has shape [4, 512] and strides [512, 1], and the kernels take 2560 elements, one behind the other",
+      "(None, None)",
+      "(None, None)",
     ]);
     expect([count, sorted(addresses)]).toEqual([1, sorted(at0)]);
   });

@@ -51,7 +51,7 @@ export interface GroupStrides {
 
 /**
  * Group g begins at block `ceil((first + slack * g) / rows)`, where `first` is its first row: no two groups have a block in common, and where a group begins follows from its own offset, not from
- * those of all groups before. `slack` is `rows - 1`, as TensorRT-LLM and FlashInfer have it; 0 where all groups have whole blocks, which then follow each other, as torch and DeepGEMM have them.
+ * those of all groups before. `slack` is `rows - 1`, as TensorRT-LLM and FlashInfer have it; 0 where all groups have whole blocks, which then follow each other, as torch and vLLM have them.
  */
 export interface GroupBlocks {
   readonly rows: number;

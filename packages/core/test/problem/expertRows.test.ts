@@ -5,8 +5,10 @@ import {
   checkExpertRows,
   checkProblem,
   checkRowIndex,
+  createRandom,
   defineProblem,
   expertRowsData,
+  groupStart,
   groupStrides,
   operandShape,
   type ProblemRequest,
@@ -84,6 +86,58 @@ test.each([
   expect(
     (["sfa", "sfb"] as const).map((which) => groupStrides(problem, which)).map((s) => [s.row, s.group]),
   ).toEqual([sfa, sfb]);
+});
+
+describe("scales in bytes of a quantised D", () => {
+  const quantized = (more: object) =>
+    problemOf({
+      ...{ ...base, m: 1000, n: 256, b: {}, d: { dtype: "mxf8" }, epilogue: "quantize(32,u8)" },
+      ...more,
+    });
+  // A line of blocks of 128 rows has 256 / 32 factors for each.
+  const line = 8 * 128;
+
+  test.each([
+    ["offsets begin at blocks of their own", {}, { row: line, group: 0, blocks: { rows: 128, slack: 127 } }],
+    [
+      "offsets of whole blocks follow each other",
+      { symbolic: { m: { multiple: 128 } }, m: 1024 },
+      { row: line, group: 0, blocks: { rows: 128, slack: 0 } },
+    ],
+    ["counts have as many as all rows", { expertRows: "counts" }, { row: 0, group: 8 * line }],
+    [
+      "sums over rows have a D each",
+      { expertAxis: "k", a: { layout: "col" }, b: { layout: "row" } },
+      { row: 0, group: 8 * line },
+    ],
+  ] as const)("%s", (_, more, strides) => {
+    expect(groupStrides(quantized(more), "epilogue0")).toEqual(strides);
+  });
+
+  test("a D of 4 bits has rows of half as many bytes", () => {
+    const problem = quantized({ d: { dtype: "nvf4" }, epilogue: "quantize(16,u8)" });
+    expect(groupStrides(problem, "d")).toEqual({ row: 128, group: 0 });
+  });
+
+  test("no two experts have a block in common, and the last one ends with the buffer", () => {
+    for (const slack of [0, 127]) {
+      const strides = { row: 1, group: 0, blocks: { rows: 128, slack } };
+      const random = createRandom(slack);
+      for (let draw = 0; draw < 200; draw++) {
+        const counts = Array.from({ length: 6 }, () => {
+          const rows = random.integer(0, 3) === 0 ? random.integer(0, 2) : random.integer(0, 400);
+          return slack === 0 ? 128 * rows : rows;
+        });
+        let first = 0;
+        counts.forEach((count, g) => {
+          const after = groupStart(strides, first, g) + Math.ceil(count / 128);
+          first += count;
+          expect(after).toBeLessThanOrEqual(groupStart(strides, first, g + 1));
+          if (slack === 0) expect(after).toBe(first / 128);
+        });
+      }
+    }
+  });
 });
 
 describe("along k", () => {

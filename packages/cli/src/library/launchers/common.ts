@@ -152,8 +152,8 @@ export function describeOperation({ problem, tensors }: LibraryOperation): reado
 export const packsWeights = ({ operations }: Library): boolean =>
   operations.some(({ problem }) => problem.weights !== undefined);
 
-/** `N`: columns of both factors of a gated product; `*`: of what has an order of its own; `M`: m rounded up to 128; `E`: experts. */
-type Extent = "m" | "M" | "n" | "k" | "N" | "E" | "*";
+/** `N`: columns of both factors of a gated product; `*`: of what has an order of its own; `M`: m rounded up to 128; `G`: m and 127 for each expert, rounded up to 128; `E`: experts. */
+type Extent = "m" | "M" | "G" | "n" | "k" | "N" | "E" | "*";
 
 /** What an operation takes in one place, for checks at launch. */
 export interface OperandRow {
@@ -257,7 +257,7 @@ function productRows(problem: Problem): readonly OperandRow[] {
           name,
           label,
           hostType(step.operand.dtype),
-          step.operand.dtype === "u8" ? "M" : "m",
+          step.operand.dtype !== "u8" ? "m" : groupStrides(problem, `epilogue${i}`).blocks?.slack ? "G" : "M",
           step.group,
         ),
       );
