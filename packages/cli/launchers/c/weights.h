@@ -13,7 +13,7 @@ static inline uint16_t LIB_small(int dtype, int number) {
  * LIB_BF16), it makes b and sfb. Codes are LIB_U8: of s4 or e2m1, from 0 to 15, fragments-16x64, for b n * k / 2 bytes; LIB_S8 or LIB_E4M3: of that type,
  * fragments-16x32, n * k bytes. sfb has n * k / group elements, twice as many with zeros: n rows of k / group zero points, of s4 from 0 to 15, of s8 signed
  * bytes, or a null pointer, as for floats. All of it lies in the host's memory. LIB_BAD_ARGUMENT where n is no multiple of 16, k none of 64 and of group, a
- * code or zero point of s4 is beyond 15, e4m3 has zeros, or one of its codes is a NaN.
+ * code or zero point of s4 is beyond 15, e4m3 has zeros, one of its codes is a NaN, or a scale in bf16 is 2^19 or more, of which kernels would make infinity.
  */
 LIB_LINKAGE int LIB_pack_weights(int64_t n, int64_t k, int64_t group, int weights, int dtype, const uint8_t *codes, const uint16_t *scales,
                                  const uint8_t *zeros, uint8_t *b, uint16_t *sfb) {
@@ -35,6 +35,9 @@ LIB_LINKAGE int LIB_pack_weights(int64_t n, int64_t k, int64_t group, int weight
       b[4 * word + bit / 8] = (uint8_t)(b[4 * word + bit / 8] | code << bit % 8);
     }
     for (at = 0; at < groups; at++) {
+      const int magnitude = scales[row * groups + at] & 0x7fff;
+      /* From 2^19 to infinity. */
+      if (dtype == LIB_BF16 && magnitude >= 0x4900 && magnitude <= 0x7f80) return LIB_BAD_ARGUMENT;
       sfb[at * n + row] = scales[row * groups + at];
       if (!zeros) continue;
       if (bits == 4 && zeros[row * groups + at] > 15) return LIB_BAD_ARGUMENT;

@@ -389,6 +389,9 @@ def pack_weights(codes, scales, zeros=None):
         raise ValueError("codes are uint8, int8 or float8_e4m3fn, and zero points like the first two")
     if of == "uint8" and any((each > 15).any() for each in (codes, zeros) if each is not None):
         raise ValueError("codes in uint8, and their zero points, are at most 15")
+    # Kernels would make infinity of them.
+    if "bfloat16" in str(scales.dtype) and (abs(scales) >= 2**19).any():
+        raise ValueError("scales in bfloat16 are below 2^19")
     library = sys.modules[type(scales).__module__.partition(".")[0]]
     raw = codes.view(library.uint8)
     if "8_" in of and ((raw & 127) == 127).any():

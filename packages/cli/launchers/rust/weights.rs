@@ -32,6 +32,6 @@ pub fn pack_weights(
     if whole && unsafe { pack(sizes.0, sizes.1, sizes.2, weights as c_int, dtype as c_int, given.0, given.1, points, made.0, made.1) } == 0 {
         return Ok((b, sfb));
     }
-    let what = format!("{n} x {k} weights in groups of {group}: no whole blocks of 16 x 64, other lengths, or codes or zero points that there are not");
+    let what = format!("{n} x {k} weights in groups of {group}: no whole blocks of 16 x 64, other lengths, codes or zero points that there are not, or scales from 2^19 on in bf16");
     Err(Error::BadArgument(what))
 }

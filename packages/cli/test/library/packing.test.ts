@@ -104,6 +104,12 @@ ${calls.join("\n")}
     printf("%d ", mixed_pack_weights(${n}, ${k}, ${group}, mixed_S8, mixed_F16, nan, scales_f16, 0, b, sfb));
     printf("%d ", mixed_pack_weights(${n}, ${k}, ${group}, mixed_E4M3, mixed_F16, codes_s4, scales_f16, zeros_s4, b, sfb));
     printf("%d\\n", mixed_pack_weights(${n}, ${k}, ${group}, mixed_F32, mixed_F16, codes_s4, scales_f16, 0, b, sfb));
+    static const uint16_t ends[] = {0x4900, 0xc900, 0x7f80, 0x48ff};
+    for (size_t i = 0; i < 4; i++) {
+      uint16_t scales[${(n * k) / group}] = {ends[i]};
+      printf("%d ", mixed_pack_weights(${n}, ${k}, ${group}, mixed_U8, mixed_BF16, codes_s4, scales, 0, b, sfb));
+    }
+    puts("");
   }
   return 0;
 }
@@ -114,7 +120,7 @@ ${calls.join("\n")}
   expect(lines(at("main"))).toEqual([
     "0 -2 packed: weight has 100 elements, and the kernels take 3072, one behind the other",
     "0 0 -2 quantized: quantize has 1200 elements, and the kernels take 1536, one behind the other",
-    ...[...wanted, "-2", "-2 -2 0 -2 -2"],
+    ...[...wanted, "-2", "-2 -2 0 -2 -2", "-2 -2 -2 0"],
   ]);
 });
 
@@ -137,13 +143,17 @@ fn show(weights: mixed::DType, dtype: mixed::DType, codes: &[u8], scales: &[u16]
 fn main() {
 ${calls.join("\n")}
     println!("{}", mixed::pack_weights([${n}, ${k}], 48, mixed::DType::U8, mixed::DType::F16, &CODES_S4, &[], None).is_err());
+    for end in [0x4900, 0xc900, 0x7f80, 0x48ff] {
+        let scales = [end; ${(n * k) / group}];
+        println!("{}", mixed::pack_weights([${n}, ${k}], ${group}, mixed::DType::U8, mixed::DType::Bf16, &CODES_S4, &scales, None).is_err());
+    }
 }
 `,
   );
   execFileSync("gcc", ["-std=c99", "-c", "-o", at("mixed.o"), at("mixed.c")]);
   const link = ["-C", `link-arg=${at("mixed.o")}`, "-o", at("main-rust"), at("main.rs")];
   execFileSync("rustc", ["--edition", "2021", "-D", "warnings", ...link], { stdio: "pipe" });
-  expect(lines(at("main-rust"))).toEqual([...wanted, "true"]);
+  expect(lines(at("main-rust"))).toEqual([...wanted, "true", "true", "true", "true", "false"]);
 });
 
 test.skipIf(!numpy)("Python, whose numpy has no bf16", () => {
@@ -156,7 +166,13 @@ signed, points = of(numpy.int8, [${given.s8.codes.join()}], [${given.s8.zeros.jo
 scales = numpy.array([${bits("f16").join()}], numpy.uint16).view(numpy.float16).reshape(${n}, -1)
 for each in ((codes, zeros), (signed, points), (codes, None), (signed, None)):
     print("".join(made.tobytes().hex() for made in mixed.pack_weights(each[0], scales, each[1])))
-for each in ((codes, scales[:, :3]), (codes + 200, scales), (codes, scales, points), (codes.astype(numpy.int16), scales)):
+class Bf16(numpy.ndarray):
+    dtype = property(lambda self: "bfloat16")
+large = [scales.astype(numpy.float32).view(Bf16) for end in range(2)]
+for each, end in zip(large, (2.0**19, -(2.0**19))):
+    each[5, 2] = end
+wrong = [(codes, scales[:, :3]), (codes + 200, scales), (codes, scales, points), (codes.astype(numpy.int16), scales)]
+for each in [*wrong, *((codes, each) for each in large)]:
     try:
         mixed.pack_weights(*each)
     except ValueError as error:
@@ -177,12 +193,13 @@ fits("epilogue0", 1200)
   const shape = "48 x 128 weights with scales [48, 3] are no whole blocks of 16 x 64 in groups";
   const small = "codes in uint8, and their zero points, are at most 15";
   const kind = "codes are uint8, int8 or float8_e4m3fn, and zero points like the first two";
+  const large = "scales in bfloat16 are below 2^19";
   const short =
     "quantized: quantize has shape [1200] and strides [1], and the kernels take 1536 elements, one behind the other";
   expect(lines("python3", "main.py", JSON.stringify(problem.value))).toEqual([
     // numpy has no e4m3 either.
     ...wanted.filter((_, i) => cases[i]?.dtype === "f16" && cases[i]?.weights !== "e4m3"),
-    ...[shape, small, kind, kind, "(None, None)", "(None, None)", short],
+    ...[shape, small, kind, kind, large, large, "(None, None)", "(None, None)", short],
   ]);
 });
 

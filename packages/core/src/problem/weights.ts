@@ -234,7 +234,9 @@ export function packWeights(given: UnpackedWeights): {
   expect("codes", codes, n * k, true);
   expect("scales", scales, n * groups, false);
   const large =
-    dtype === "bf16" ? Array.prototype.find.call(scales, (x) => Math.abs(x) >= SCALES_END) : undefined;
+    dtype === "bf16"
+      ? Array.prototype.find.call(scales, (x) => Math.abs(roundTo("bf16", x)) >= SCALES_END)
+      : undefined;
   if (large !== undefined)
     throw new RangeError(`${large} among the scales, which are below ${SCALES_END} in bf16`);
   if (zeros !== undefined && zero === null) throw new RangeError(`codes of ${weights} have no zero points`);

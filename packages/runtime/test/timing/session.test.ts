@@ -181,16 +181,17 @@ describe("a measurement", () => {
   });
 
   const expertProducts = {
-    m: { op: "ffn", gated: "matrices", m: 40, n: 32, k: 24, b: { layout: "col" } },
-    k: { m: 24, n: 32, k: 40, a: { layout: "col" }, expertAxis: "k" },
+    gated: { op: "ffn", gated: "matrices", m: 40, n: 32, k: 24, b: { layout: "col" }, dtype: "f32" },
+    deep: { m: 24, n: 32, k: 40, a: { layout: "col" }, expertAxis: "k", dtype: "f32" },
+    weights: { m: 40, n: 32, k: 128, dtype: "bf16", d: { dtype: "f32" }, weights: { dtype: "s4", group: 64 } },
   } as const;
+  type ExpertProduct = keyof typeof expertProducts;
 
-  /** Experts with two matrices of a gated product, or that differ in k: a job, and a kernel that makes all of D but the last `left` experts'. */
-  function experts(axis: "m" | "k", rows: "offsets" | "counts", counts: readonly number[], left: number) {
+  /** Experts with two matrices of a gated product, with weights in few bits, or that differ in k: a job, and a kernel that makes all of D but the last `left` experts'. */
+  function experts(of: ExpertProduct, rows: "offsets" | "counts", counts: readonly number[], left: number) {
     const count = counts.length;
-    const made = readProblemRequest({
-      ...{ ...expertProducts[axis], dtype: "f32", experts: count, expertRows: rows },
-    });
+    const axis = of === "deep" ? "k" : "m";
+    const made = readProblemRequest({ ...expertProducts[of], experts: count, expertRows: rows });
     if (!made.ok) throw new Error(JSON.stringify(made.error));
     const problem = made.value;
     const operands = expertOperands(problem, counts);
@@ -202,30 +203,36 @@ describe("a measurement", () => {
       told.push([...new Int32Array(groups.buffer, groups.byteOffset, count)]);
       for (const [g, own] of counts.slice(0, count - left).entries()) {
         if (own === 0 && axis === "m") continue;
-        const [a, b, d, up] = operands.map(({ parts }, i) => {
-          const { at, bytes } = parts[g] ?? { at: 0, bytes: 0 };
+        const part = (name: OperandName): Uint8Array => {
+          const i = operands.findIndex((operand) => operand.name === name);
+          const { at, bytes } = operands[i]?.parts[g] ?? { at: 0, bytes: 0 };
           return memory[i]?.subarray(at, at + bytes) ?? new Uint8Array();
-        });
-        const floats = (part?: Uint8Array) => new Float32Array(Uint8Array.from(part ?? []).buffer);
+        };
+        const floats = (name: OperandName) => new Float32Array(Uint8Array.from(part(name)).buffer);
         const one = { ...problem, [axis]: own, batch: { kind: "none" } } as const;
-        const inputs = { a: floats(a), b: floats(b), steps: [null, floats(up)] };
-        d?.set(bytesOfStorage(Float32Array.from(referenceGemm(one, inputs).d.values)));
+        const inputs =
+          of === "weights"
+            ? { a: new Uint16Array(part("a").slice().buffer), b: part("b"), sfb: part("sfb") }
+            : { a: floats("a"), b: floats("b"), steps: [null, floats("epilogue1")] };
+        part("d").set(bytesOfStorage(Float32Array.from(referenceGemm(one, inputs).d.values)));
       }
       return undefined;
     };
-    const driver = benchDriver({ kernel: onPoison(kernel, 2) });
+    const driver = benchDriver({ kernel: onPoison(kernel, names.indexOf("d")) });
     const candidates = [{ name: "ours", artifact: artifactOf(problem, names) }];
     return { driver, told, job: benchJob({ problem, candidates, rows: counts }) };
   }
 
   test.each([
-    ["m", "offsets", [17, 0, 1, 22], [17, 17, 18, 40], 64 * 24],
-    ["m", "counts", [0, 40, 3, 1], [0, 40, 3, 1], 64 * 24],
-    ["k", "offsets", [0, 17, 1, 22], [0, 17, 18, 40], 24 * 32],
+    ["gated", "offsets", [17, 0, 1, 22], [17, 17, 18, 40], 64 * 24],
+    ["gated", "counts", [0, 40, 3, 1], [0, 40, 3, 1], 64 * 24],
+    ["weights", "offsets", [17, 0, 1, 22], [17, 17, 18, 40], 32 * 128],
+    ["weights", "counts", [0, 40, 3, 1], [0, 40, 3, 1], 32 * 128],
+    ["deep", "offsets", [0, 17, 1, 22], [0, 17, 18, 40], 24 * 32],
   ] as const)(
-    "experts along %s by %s: int32 beside the operands, numbers of several experts, and their work",
-    (axis, rows, counts, data, others) => {
-      const { driver, told, job } = experts(axis, rows, counts, 0);
+    "experts, %s, by %s: int32 beside the operands, numbers of several experts, and their work",
+    (of, rows, counts, data, others) => {
+      const { driver, told, job } = experts(of, rows, counts, 0);
       const found = measured(job, { driver, cublas: benchCublas(driver, [100]) });
       expect(found.contenders.map(({ name }) => name)).toEqual(["ours"]);
       expect(told[0]).toEqual(data);
@@ -234,7 +241,7 @@ describe("a measurement", () => {
       expect(found.contenders[0]?.check.unwritten).toBe(0);
       expect(found.contenders[0]?.check.boundRatio).toBeLessThanOrEqual(1);
       clean(driver);
-      const lacking = experts(axis, rows, counts, 1);
+      const lacking = experts(of, rows, counts, 1);
       const refused = outcome(lacking.job, { driver: lacking.driver, cublas: null });
       expect(!refused.ok && refused.error[0]).toMatchObject({ code: "TW6048" });
     },
