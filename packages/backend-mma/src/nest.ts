@@ -30,6 +30,7 @@ import {
   regionsOf,
   type SharedNeeds,
   scaleWords,
+  slicesHeld,
   slicesOf,
   splitChunks,
   streamKFor,
@@ -232,7 +233,9 @@ function meetingOf(problem: Problem, s: MmaSchedule, atom: Atom): Meeting | null
 /** Bytes of shared memory in which slices of all blocks of a cluster arrive. */
 function slicesBytes(problem: Problem, s: MmaSchedule, atom: Atom): number {
   const meeting = meetingOf(problem, s, atom);
-  return meeting === null ? 0 : (meeting.blocks * s.tileM * s.tileN * packedSize(atom.acc)) / meeting.slices;
+  return meeting === null
+    ? 0
+    : (slicesHeld(meeting.blocks) * s.tileM * s.tileN * packedSize(atom.acc)) / meeting.slices;
 }
 
 /** Rows of a chunk after which the widest swizzle begins anew, and bytes of a row from which on it is as wide. */

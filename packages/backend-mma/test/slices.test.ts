@@ -56,6 +56,11 @@ test.each([
     "tile=32x48x32 warp=16x24 stages=2 split=3",
   ],
   ["one slice, interleaved columns", { m: 16, n: 64, k: 256 }, "tile=16x64x32 warp=16x32 stages=2 split=2"],
+  [
+    "two blocks, each of which keeps its own",
+    { m: 64, n: 64, k: 256 },
+    "tile=64x64x32 warp=32x32 stages=2 split=2",
+  ],
   ["a warp that copies", { m: 64, n: 128, k: 512 }, "tile=64x64x32 warp=32x32 stages=2 split=4 copy=tma"],
 ])("in a cluster, %s: bits of reduction=last", async (_, sizes, fields) => {
   const problem = problemOf({ ...sizes, dtype: "f16", b: { layout: "col" } });

@@ -8,6 +8,7 @@ import {
   type LineOrder,
   type OwnershipMode,
   rasterDirective,
+  slicesHeld,
   slicesOf,
   splitChunks,
   streamKFor,
@@ -104,7 +105,7 @@ export function slicesBytes(problem: Problem, s: SimtSchedule): number {
   if (meeting === null) return 0;
   const { blocks, axis, unit } = meeting;
   const slices = slicesOf((axis === 0 ? s.tileM : s.tileN) / unit, blocks);
-  return (blocks * s.tileM * s.tileN * ACCUMULATOR_BYTES) / slices;
+  return (slicesHeld(blocks) * s.tileM * s.tileN * ACCUMULATOR_BYTES) / slices;
 }
 
 /** Bytes of an accumulator: f32. */

@@ -6,6 +6,7 @@ import {
   REDUCTION_ROOM,
   regionsOf,
   type SharedNeeds,
+  slicesHeld,
   slicesOf,
   splitChunks,
   streamKFor,
@@ -147,7 +148,7 @@ function sharedNeeds(problem: Problem, s: WgmmaSchedule, staged: number): Shared
       ]),
     ],
     tiles: staged === 0 ? [] : [{ name: "D", bytes: staged, align: TILE_ALIGN, slots: 1 }],
-    slices: blocks === 1 ? 0 : blocks * rows * columns * sizeOf(problem.acc),
+    slices: blocks === 1 ? 0 : slicesHeld(blocks) * rows * columns * sizeOf(problem.acc),
     parts: s.reduction === "bulk" && sharesTiles(problem, s) ? 4 * mathGroups(s) * REDUCTION_ROOM : 0,
   };
 }

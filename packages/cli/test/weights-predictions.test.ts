@@ -7,29 +7,27 @@ import { z } from "zod";
 import { compiler } from "../src/compiler.ts";
 import { must } from "./attentionPrograms.ts";
 
-/** Kernels of one run, all of a problem interleaved; those of `before` make weights of more instructions, and are of no schedule that a compiler of today makes. */
-const timed = z
-  .looseObject({
-    rows: z.array(
-      z.looseObject({
-        m: z.number(),
-        n: z.number(),
-        k: z.number(),
-        weights: z.string(),
-        group: z.number(),
-        before: z.boolean().optional(),
-        backend: z.string().optional(),
-        schedule: z.string(),
-        us: z.number(),
-      }),
-    ),
-  })
-  .parse(
-    JSON.parse(
-      readFileSync(new URL("../../../docs/perf/runs/2026-11-30-h200-weights.json", import.meta.url), "utf8"),
-    ),
-  )
-  .rows.filter(({ before, backend }) => before !== true && backend === undefined);
+const file = z.looseObject({
+  rows: z.array(
+    z.looseObject({
+      run: z.string().optional(),
+      m: z.number(),
+      n: z.number(),
+      k: z.number(),
+      weights: z.string(),
+      group: z.number(),
+      before: z.boolean().optional(),
+      backend: z.string().optional(),
+      schedule: z.string(),
+      us: z.number(),
+    }),
+  ),
+});
+/** Kernels of two runs, all of a problem interleaved, the second by a cluster's reduction of today; those of `before` are of more instructions, and no compiler of today makes them. */
+const timed = ["2026-11-30-h200-weights", "2026-11-30-h200-weights-clock"]
+  .map((name) => new URL(`../../../docs/perf/runs/${name}.json`, import.meta.url))
+  .flatMap((url) => file.parse(JSON.parse(readFileSync(url, "utf8"))).rows)
+  .filter(({ before, backend, run = "d" }) => before !== true && backend === undefined && run === "d");
 
 type Timed = (typeof timed)[number];
 

@@ -1,5 +1,5 @@
 /** The DSMEM reduction: CTAs of a cluster that share a work tile send each other the slices of their accumulators, and each adds up its own. */
-import { must } from "@tilewright/ir";
+import { must, type Stmt, slicesHeld } from "@tilewright/ir";
 import { addr, imm, sym } from "@tilewright/ptx";
 import { CannotLower } from "./cannotLower.ts";
 import type { Reg } from "./code.ts";
@@ -27,21 +27,25 @@ function* inRuns({ vector, step }: Runs, registers: readonly Reg[]) {
 }
 
 /**
- * Every CTA has room for one slice of each CTA of the cluster, in the order of their ranks, and an mbarrier that counts the bytes which arrive. A thread holds the
- * same elements in all CTAs, so that what it adds has come from its likes, and lies as they hold it.
+ * Every CTA has room for one slice of each CTA of the cluster, in the order of their ranks, or of two for the other's alone, and an mbarrier that counts the bytes which
+ * arrive. A thread holds the same elements in all CTAs, so that what it adds has come from its likes, and lies as they hold it.
  */
-export function beginExchange(ctx: Context, { into }: StmtOf<"reduce">): Exchange {
+export function beginExchange(ctx: Context, { into }: StmtOf<"reduce">, steps: readonly Stmt[]): Exchange {
   const room = must(ctx.shared.meeting, "slices have room and an mbarrier (declarations)");
   const { entry, body } = ctx;
   const sum = ownedTile(ctx, must(into, "slices come into a tile (splits)").buffer, 0);
   const threads = 32 * ctx.values.warps;
   const runs = runsOf(sum.type, sum.registers.length, threads, ctx.engine.budget.sumsTogether);
   const rank = ctx.values.split();
-  const [base, mine, here] = [entry.reg("u32", "sm"), entry.reg("u32", "sm"), entry.reg("u32", "sm")];
+  const [base, mine] = [entry.reg("u32", "sm"), entry.reg("u32", "sm")];
   body.emit(null, "mov.u32", base, sym(SMEM));
   body.emit(null, "mad.lo.u32", mine, ctx.values.thread(), imm(runs.vector * bytesOf(sum.type)), base);
+  const blocks = steps.find((step) => step.kind === "dsmem.add")?.partials ?? 0;
+  const exchange = { base, mine, sum, runs, room };
+  if (slicesHeld(blocks) < blocks) return { ...exchange, here: mine, kept: [] };
+  const here = entry.reg("u32", "sm");
   body.emit(null, "mad.lo.u32", here, rank, imm(runs.bytes), mine);
-  return { base, mine, here, sum, runs, room };
+  return { ...exchange, here, kept: null };
 }
 
 const exchangeOf = (ctx: Context): Exchange =>
@@ -51,7 +55,7 @@ const vectorOf = ({ vector }: Runs): string => (vector > 1 ? `.v${vector}` : "")
 
 function send(ctx: Context, { acc: { buffer, extent }, into }: StmtOf<"dsmem.send">): void {
   const { entry, body } = ctx;
-  const { base, here, sum, runs, room } = exchangeOf(ctx);
+  const { base, here, sum, runs, room, kept } = exchangeOf(ctx);
   const acc = ownedTile(ctx, buffer, 0);
   const vector = vectorOf(runs);
   const rank = ctx.values.split();
@@ -64,8 +68,11 @@ function send(ctx: Context, { acc: { buffer, extent }, into }: StmtOf<"dsmem.sen
     body.emit(null, "not.pred", other, own);
     body.emit(null, "mapa.shared::cluster.u32", there, here, imm(to));
     body.emit(null, "mapa.shared::cluster.u32", signal, base, imm(to));
-    for (const { run, at } of inRuns(runs, sliceOf(acc, sum, axis, to * into.extent[axis]))) {
-      body.emitAny(own, `st.shared${vector}.${sum.type}`, [addr(here, room.parts + at), operandOf(run)]);
+    const slice = sliceOf(acc, sum, axis, to * into.extent[axis]);
+    kept?.push(slice);
+    for (const { run, at } of inRuns(runs, slice)) {
+      if (kept === null)
+        body.emitAny(own, `st.shared${vector}.${sum.type}`, [addr(here, room.parts + at), operandOf(run)]);
       body.emitAny(other, `st.async.weak.shared::cluster.mbarrier::complete_tx::bytes${vector}.${sum.type}`, [
         addr(there, room.parts + at),
         operandOf(run),
@@ -106,7 +113,11 @@ export const dsmemStatements = {
   },
   "dsmem.add"(ctx: Context, { partials: parts }: StmtOf<"dsmem.add">) {
     const { entry, body } = ctx;
-    const { mine, sum, runs, room } = exchangeOf(ctx);
+    const { mine, sum, runs, room, kept } = exchangeOf(ctx);
+    if (kept !== null) {
+      addToOwn(ctx, kept);
+      return;
+    }
     const load = `ld.shared${vectorOf(runs)}.${sum.type}`;
     for (let part = 0; part < parts; part++) {
       const into =
@@ -120,6 +131,29 @@ export const dsmemStatements = {
     }
   },
 } as const;
+
+/** The sum of a CTA's own slice, the first's the first one, and of what has come of the other's: sums of two have one order. */
+function addToOwn(ctx: Context, [first = [], second = first]: readonly (readonly Reg[])[]): void {
+  const { entry, body } = ctx;
+  const { mine, sum, runs, room } = exchangeOf(ctx);
+  const ofFirst = entry.reg("pred", "p");
+  if (second !== first) body.emit(null, "setp.eq.u32", ofFirst, ctx.values.split(), imm(0));
+  const added = first.map(() => entry.reg(sum.type, `slice_${sum.type}_`));
+  for (const { run, at } of inRuns(runs, added))
+    body.emitAny(null, `ld.shared${vectorOf(runs)}.${sum.type}`, [
+      operandOf(run),
+      addr(mine, room.parts + at),
+    ]);
+  for (const [i, d] of sum.registers.entries()) {
+    const [own, other, come] = [
+      must(first[i], "a register"),
+      must(second[i], "a register"),
+      must(added[i], "a register"),
+    ];
+    if (second !== first) body.emitAny(null, `selp.${sum.type}`, [d, own, other, ofFirst]);
+    body.emitAny(null, additions[sum.type], [d, second === first ? own : d, come]);
+  }
+}
 
 /** The registers of the accumulator that hold the rows or columns from `first` on, in the order in which the slice's hold theirs. */
 function sliceOf(acc: OwnedTile, sum: OwnedTile, axis: 0 | 1, first: number): readonly Reg[] {

@@ -46,6 +46,8 @@ export interface Exchange {
   readonly sum: OwnedTile;
   readonly runs: Runs;
   readonly room: NonNullable<SharedMap["meeting"]>;
+  /** This CTA's registers of each slice, of which its own goes nowhere; null where that goes through shared memory as the others'. */
+  kept: (readonly Reg[])[] | null;
 }
 
 const names: Readonly<Record<ReductionKind, string>> = {

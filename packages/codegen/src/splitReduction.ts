@@ -61,7 +61,7 @@ export function lowerReduction(ctx: Context, stmt: Combine, lower: Lower): void 
 function enterReduction(ctx: Context, { unless, body }: StmtOf<"reduction">, lower: Lower): void {
   const { combine } = reductionOf(ctx);
   if (combine.by === "cluster") {
-    ctx.reduction = { ...reductionOf(ctx), exchange: beginExchange(ctx, combine) };
+    ctx.reduction = { ...reductionOf(ctx), exchange: beginExchange(ctx, combine, body) };
     lower(body);
     return;
   }

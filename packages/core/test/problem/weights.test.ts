@@ -146,6 +146,8 @@ test("packWeights refuses what is no weights", () => {
   expect(() => packWeights({ ...usual, codes, scales, zeros: scales.map(() => 0.5) })).toThrow("0.5 among");
   expect(() => packWeights({ ...usual, weights: "s8", codes: codes.map(() => 128), scales })).toThrow("-128");
   expect(() => packWeights({ ...usual, codes, scales: scales.map(() => 2 ** 19) })).toThrow("524288 among");
+  // Rounded to bf16 it is 2^19.
+  expect(() => packWeights({ ...usual, codes, scales: scales.map(() => 524287) })).toThrow("524287 among");
   const floats = { ...usual, weights: "e4m3", scales } as const;
   expect(() => packWeights({ ...floats, codes, zeros: scales })).toThrow("e4m3 have no zero points");
   expect(() => packWeights({ ...floats, codes: codes.map((_, i) => (i === 70 ? 0xff : 0)) })).toThrow(

@@ -51,12 +51,17 @@ export function reductionBytes(program: TileProgram): number {
   return reduces ? (reducingThreads(program) / 32) * REDUCTION_ROOM : 0;
 }
 
-/** Bytes of shared memory where a block's slices arrive: one of each block of the cluster, its own included. */
+/** Slices that a block of a cluster has room for: of two blocks the other's, as sums of two have one order, so that the own stays in registers; else of each, in the order of their additions. */
+export const slicesHeld = (blocks: number): number => (blocks === 2 ? 1 : blocks);
+
+/** Bytes of shared memory where a block's slices arrive. */
 export function dsmemReductionBytes(program: TileProgram): number {
   const meeting = dsmemReduction(program);
   if (meeting === null) return 0;
   const [rows, columns] = meeting.slice.extent;
-  return meeting.split.extent * rows * columns * elementBytes(bufferOf(program, meeting.slice.buffer));
+  return (
+    slicesHeld(meeting.split.extent) * rows * columns * elementBytes(bufferOf(program, meeting.slice.buffer))
+  );
 }
 
 /** How a `reduce` goes from one CTA's tiles to the next one's, where that is no sum. */
