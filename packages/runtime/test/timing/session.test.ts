@@ -183,7 +183,14 @@ describe("a measurement", () => {
   const expertProducts = {
     gated: { op: "ffn", gated: "matrices", m: 40, n: 32, k: 24, b: { layout: "col" }, dtype: "f32" },
     deep: { m: 24, n: 32, k: 40, a: { layout: "col" }, expertAxis: "k", dtype: "f32" },
-    weights: { m: 40, n: 32, k: 128, dtype: "bf16", d: { dtype: "f32" }, weights: { dtype: "s4", group: 64 } },
+    weights: {
+      m: 40,
+      n: 32,
+      k: 128,
+      dtype: "bf16",
+      d: { dtype: "f32" },
+      weights: { dtype: "s4", group: 64 },
+    },
   } as const;
   type ExpertProduct = keyof typeof expertProducts;
 
