@@ -109,6 +109,50 @@ test.each(cases)("%s, %s, %o, %o, %s", async (arch, dtype, [m, n, k], weights, s
   device.value.close();
 });
 
+/** Of a gated product, whose tiles have codes of both factors. */
+const gated = [
+  ["sm_80", "bf16", [37, 80, 384], { group: 32, zeros: true }, `tile=32x64x128 warp=16x32 stages=3 ${usual}`],
+  // One warp along n, so that its columns are registers'.
+  [
+    "sm_80",
+    "f16",
+    [20, 48, 256],
+    { dtype: "s8", group: 64, zeros: true },
+    `tile=32x64x64 warp=16x64 stages=2 ${usual}`,
+  ],
+  [
+    "sm_80",
+    "bf16",
+    [16, 32, 192],
+    { dtype: "e2m1", group: 64 },
+    "tile=16x64x64 warp=16x32 stages=2 frag=1 copy=direct registerPrefetch=on",
+  ],
+  [
+    "sm_90",
+    "f16",
+    [40, 80, 512],
+    { dtype: "e4m3", group: 128 },
+    "tile=32x128x128 warp=16x64 stages=3 frag=1 copy=tma sched=persistent",
+  ],
+  [
+    "sm_90",
+    "bf16",
+    [16, 96, 512],
+    { group: 32, zeros: true },
+    "tile=16x128x256 warp=16x32 stages=2 frag=1 copy=tma",
+  ],
+] as const;
+
+test.each(gated)("gated: %s, %s, %o, %o, %s", async (arch, dtype, [m, n, k], weights, schedule) => {
+  const device = await openDevice({ kind: "emulator", arch });
+  if (!device.ok) throw new Error("no emulator");
+  const epilogue = "silu(acc + b[n]) * up";
+  const problem = problemOf({ m, n, k, dtype, weights, gated: "halves", epilogue });
+  const subject = { problem, schedule: scheduleOf(mma, schedule), target: targetOf(arch), seed: m };
+  expect(checkCase(mma, subject, { emulator: device.value })).toEqual([]);
+  device.value.close();
+});
+
 test("m may come with the launch", async () => {
   const device = await openDevice({ kind: "emulator", arch: "sm_80" });
   if (!device.ok) throw new Error("no emulator");
@@ -132,6 +176,10 @@ test("schedules that cut blocks or groups of weights are refused", () => {
   expect(refused(request, `tile=16x32x128 warp=16x8 stages=2 ${usual}`)).toContain("TW2229");
   expect(refused(request, "tile=16x32x128 warp=16x16 stages=2 frag=2 copy=cp.async")).toContain("TW2230");
   expect(refused(request, `tile=16x32x128 warp=16x16 stages=2 ${usual}`)).toEqual([]);
+  // A warp with one block of columns has no two halves of a tile.
+  const gated = { ...request, gated: "halves", epilogue: "silu(acc) * up" } as const;
+  expect(refused(gated, `tile=16x32x128 warp=16x16 stages=2 ${usual}`)).toContain("TW1907");
+  expect(refused(gated, `tile=16x64x128 warp=16x32 stages=2 split=2 ${usual}`)).toContain("TW1907");
 });
 
 test("targets without the instruction are refused", () => {

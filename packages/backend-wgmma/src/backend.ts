@@ -130,7 +130,8 @@ export const wgmma: Backend = servingGated(
         "columns of two factors in turn come by bulk tensor copies only",
         "copy=tma",
       );
-    if (s.groupsN > 1)
+    // Of weights each has instructions of its own for columns of either factor.
+    if (s.groupsN > 1 && problem.weights === undefined)
       return fault(
         "schedule.warpgroups",
         "a warpgroup has both of a pair of columns",

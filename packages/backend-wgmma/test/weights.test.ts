@@ -119,6 +119,56 @@ test.each(batches)("%o, a batch %o, %s", async (weights, strides, schedule) => {
   device.value.close();
 });
 
+/** Of a gated product, whose warpgroups have 64 columns of the gate and as many of the up projection, or more. */
+const gated = [
+  ["bf16", [20, 80, 384], { group: 32, zeros: true }, {}, "tile=24x128x64 warpgroups=1x1 stages=3"],
+  ["f16", [20, 144, 256], { group: 128, zeros: true }, {}, "tile=32x256x64 warpgroups=1x2 stages=3"],
+  [
+    "bf16",
+    [9, 128, 512],
+    { dtype: "s8", group: 64 },
+    {},
+    "tile=16x256x128 warpgroups=1x1 stages=2 sched=tiles epi=direct",
+  ],
+  [
+    "f16",
+    [70, 64, 256],
+    { dtype: "e2m1", group: 16 },
+    {},
+    "tile=64x128x64 warpgroups=1x1 pingPong=2 stages=3",
+  ],
+  // Parts in two sets of registers by turns, blocks along n that share A, a batch, experts.
+  [
+    "bf16",
+    [30, 144, 512],
+    { dtype: "e4m3", group: 128 },
+    {},
+    "tile=32x128x128 warpgroups=1x1 stages=3 delayedRelease=on cluster=1x2 multicast=a sched=tiles",
+  ],
+  [
+    "bf16",
+    [20, 80, 256],
+    { group: 32, zeros: true },
+    { batch: { kind: "strided", count: 3 } },
+    "tile=16x128x128 warpgroups=1x1 stages=3 delayedRelease=on",
+  ],
+] as const;
+
+test.each(gated)("gated: %s, %o, %o, %o, %s", async (dtype, [m, n, k], weights, more, schedule) => {
+  const device = await openDevice({ kind: "emulator", arch: "sm_90a" });
+  if (!device.ok) throw new Error("no emulator");
+  const epilogue = "silu(acc + b[n]) * up";
+  const problem = problemOf({ m, n, k, dtype, weights, gated: "halves", epilogue, ...more });
+  const subject = {
+    problem,
+    schedule: scheduleOf(wgmma, `swapAB=on ${schedule}`),
+    target: targetOf("sm_90a"),
+    seed: m,
+  };
+  expect(checkCase(wgmma, subject, { emulator: device.value })).toEqual([]);
+  device.value.close();
+});
+
 /** What a schedule, or a problem, is refused with. */
 const refused = (request: Parameters<typeof problemOf>[0], schedule: string) => {
   const given = {

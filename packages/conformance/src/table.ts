@@ -16,6 +16,7 @@ import {
   addExpertSums,
   addExperts,
   addExpertWeights,
+  addGatedWeights,
   addGroups,
   addSymbolic,
 } from "./tableLaunches.ts";
@@ -44,6 +45,7 @@ export function problemTable(types: DTypes, seed: number): readonly Row[] {
   addWeights(table);
   addAddedRows(table);
   addExpertWeights(table);
+  addGatedWeights(table);
   return table.rows;
 }
 

@@ -243,3 +243,42 @@ export function addExpertWeights(table: Table): void {
       },
     );
 }
+
+/** Gated products whose B has few bits: codes and scales of the gate's columns, and behind them those of the up projection. */
+export function addGatedWeights(table: Table): void {
+  const { dtype, bDType, acc = "f32" } = table.types;
+  if ((dtype !== "bf16" && dtype !== "f16") || bDType !== undefined || acc !== "f32") return;
+  const usual = {
+    a: { dtype, layout: "row" },
+    b: {},
+    gated: "halves",
+    d: { dtype: table.out, layout: "row" },
+  };
+  for (const [of, group, zeros] of [
+    ["s4", 32, true],
+    ["s8", 128, false],
+    ["e4m3", 16, false],
+  ] as const)
+    table.add(
+      `weights of ${of} in groups of ${group}, gated`,
+      { m: 37, n: 80, k: 256 },
+      { ...usual, weights: { dtype: of, group, zeros }, epilogue: "silu(acc + b[n]) * up" },
+    );
+  table.add(
+    "weights of s4, gated, each problem of a batch",
+    { m: 19, n: 48, k: 128 },
+    {
+      ...{ ...usual, weights: { group: 64, zeros: false }, batch: { kind: "strided", count: 2 } },
+      epilogue: "gelu_tanh(acc) * up",
+    },
+  );
+  table.add(
+    "weights of e2m1, gated, experts, quantised, mxf8",
+    { m: 40, n: 128, k: 192 },
+    {
+      ...{ ...usual, weights: { dtype: "e2m1", group: 16 }, d: { dtype: "mxf8", layout: "row" } },
+      batch: { kind: "grouped", count: 4, rows: "offsets" },
+      epilogue: "silu(acc) * up | quantize(32,u8)",
+    },
+  );
+}

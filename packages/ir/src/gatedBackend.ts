@@ -19,6 +19,9 @@ const plain: Readonly<Record<string, string>> = {
   transpose: "off",
 };
 
+/** The same of weights, whose instructions have both sums of a column in one thread, too, where A and B are exchanged. */
+const { swapAB: _, ...weighted } = plain;
+
 /** Bits of a column of a chunk: a multiple of these has chunks that end with it. */
 const WHOLE_BITS = 1024;
 
@@ -65,7 +68,8 @@ export function servingGated(
     const own = { ...product, n: problem.n };
     const found = [...backend.check(product, schedule, target), ...more(schedule, problem, target)];
     if (found.length === 0) found.push(...backend.check(own, schedule, target));
-    found.push(...fieldFaults(backend, schedule, plain, "pairs of columns", fault));
+    const wanted = problem.weights === undefined ? plain : weighted;
+    found.push(...fieldFaults(backend, schedule, wanted, "pairs of columns", fault));
     if (found.length > 0) return found;
     const program = backend.tile(product, schedule, target);
     const unpaired = pairingFault(program, problem);

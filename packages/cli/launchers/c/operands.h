@@ -24,7 +24,7 @@ static inline LIB_pointer LIB_pointer_of(const LIB_args *args, size_t at) {
   return *(const LIB_pointer *)(const void *)((const char *)args + at);
 }
 static inline int64_t LIB_extent(const LIB_args *args, char name) {
-  return name == 'm' ? args->m : name == 'n' ? args->n : name == 'k' ? args->k : name == 'N' ? 2 * args->n : name == 'M' ? (args->m + 127) / 128 * 128 : name == 'G' ? (args->m + 127 * args->batch + 127) / 128 * 128 : name == 'E' ? args->batch : 1;
+  return name == 'm' ? args->m : name == 'n' ? args->n : name == 'k' ? args->k : name == 'N' ? 2 * args->n : name == 'K' ? 2 * args->k : name == 'M' ? (args->m + 127) / 128 * 128 : name == 'G' ? (args->m + 127 * args->batch + 127) / 128 * 128 : name == 'E' ? args->batch : 1;
 }
 /* Lines of an operand, and matrices of which a batch has one each. */
 static inline int64_t LIB_lines(const LIB_args *args, const LIB_operand *o) { return o->rows ? o->rows : LIB_extent(args, o->outer); }

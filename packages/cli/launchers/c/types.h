@@ -58,7 +58,7 @@ typedef struct LIB_args {
 #define LIB_MAP_ALIGN 16
 
 /* What an operation takes in one place. Extents are 'm', 'n', 'k', or 0; what has an order of its own has the inner one '*' and n times the outer one, divided by
-   ld, elements; 'M' is m rounded up to 128, 'G' m and 127 for each expert, 'E' experts, as many as batch says. Members of LIB_args go by their offsets, 0 for none. */
+   ld, elements; 'M' is m rounded up to 128, 'G' m and 127 for each expert, 'K' 2 k, 'E' experts, as many as batch says. Members of LIB_args go by their offsets, 0 for none. */
 typedef struct LIB_operand {
   const char *name, *label;
   int dtype;

@@ -58,6 +58,8 @@ _EXTENTS = {"a": ("m", "k"), "b": ("k", "n"), "c": ("m", "n"), "d": ("m", "n")}
 
 # Columns of both factors of a gated product, which B has unless each is a matrix.
 _BOTH = "2n"
+# k for each factor of a gated product by packed weights.
+_FACTORS = "2k"
 _OUTER = {"a": "strideA", "b": "strideB", "c": "strideC", "d": "strideD"}
 
 
@@ -98,6 +100,7 @@ def operands_of(problem):
 
 def _product_operands(problem):
     linear = problem["a"]["layout"] == "row" and problem["b"]["layout"] == "col"
+    along = _FACTORS if has_both(problem) else "k"
     labels = dict(zip("ab", ("x", "weight"))) if linear else {}
     found = []
     for name, (rows, columns) in _EXTENTS.items():
@@ -106,7 +109,7 @@ def _product_operands(problem):
             label = labels.get(name, name)
             columns = _BOTH if name == "b" and has_both(problem) else columns
             if name == "b" and "weights" in problem:
-                found.append(Operand(name, label, "packed", "u8", "k", share=1 if matrix["dtype"] in ("s8", "e4m3") else 2))
+                found.append(Operand(name, label, "packed", "u8", along, share=1 if matrix["dtype"] in ("s8", "e4m3") else 2))
                 continue
             if matrix["dtype"] in _SCALED_BITS:
                 found.append(Operand(name, label, "packed", "u8", "m", out=True, share=8 // _SCALED_BITS[matrix["dtype"]]))
@@ -114,7 +117,7 @@ def _product_operands(problem):
             found.append(Operand(name, label, "matrix", matrix["dtype"], rows, columns, matrix["layout"], out=name == "d"))
     if "weights" in problem:
         share = problem["weights"]["group"] // (2 if problem["weights"]["zeros"] else 1)
-        found.append(Operand("sfb", "sfb", "packed", problem["a"]["dtype"], "k", share=share))
+        found.append(Operand("sfb", "sfb", "packed", problem["a"]["dtype"], along, share=share))
     taken = {each.label for each in found}
     for step, each in enumerate(problem["epilogue"]):
         kind = each["kind"]
@@ -313,6 +316,7 @@ def fit(operation, operand, seen, sizes, batch):
     shape, strides = seen.shape, seen.strides
     if operand.kind == "packed":
         moved = 127 * batch if operand.rows == "G" else 0
+        sizes = {**sizes, _FACTORS: 2 * sizes["k"]}
         rows = -(-(sizes["m"] + moved) // 128) * 128 if operand.rows in _BLOCKS else sizes[operand.rows]
         count = rows * sizes["n"] // operand.share * (batch if operand.each else 1)
         if math.prod(shape) != count or strides != _packed(shape):

@@ -38,6 +38,18 @@ const operations = [
     name: "coded",
     problem: { m, n: 64, k: 64, experts, d: { dtype: "f32" }, weights: { dtype: "s4", group: 64 } },
   },
+  {
+    name: "fused",
+    problem: {
+      op: "ffn",
+      m,
+      n: 48,
+      k: 64,
+      experts,
+      d: { dtype: "f32" },
+      weights: { dtype: "s8", group: 64 },
+    },
+  },
   ...(["offsets", "counts"] as const).map((expertRows) => ({
     name: `quantized_${expertRows}`,
     problem: {
@@ -170,6 +182,34 @@ test("weights in few bits, of each expert as packWeights makes them", async () =
   expect([...rows]).toEqual(Array.from({ length: m }, (_, i) => (i < 5 ? 32 : i < 20 ? 160 : 0)));
 });
 
+test("weights of a gated product, those of the gate first", async () => {
+  const { library, buffer, bf16, floats } = await opened();
+  // Gates of 32 units, which silu leaves as they are, times another number for each expert.
+  const packed = [1, 2, 3].map((up) =>
+    packWeights({
+      ...{ n: 96, k: 64, group: 64, weights: "s8", dtype: "bf16" },
+      codes: Int8Array.from({ length: 96 * 64 }, (_, at) => (at < 48 * 64 ? 1 : up)),
+      scales: new Float32Array(96).fill(0.5),
+    }),
+  );
+  const all = (name: "b" | "sfb") =>
+    buffer(Buffer.concat(packed.map(({ [name]: bytes }) => new Uint8Array(bytes))));
+  const buffers = {
+    ...{ a: bf16(new Float64Array(m * 64).fill(1)), b: all("b"), sfb: all("sfb") },
+    ...{ d: buffer(new Float32Array(m * 48)), groups: buffer(Int32Array.from(offsets)) },
+  };
+  expect(library.launch("fused", { m, n: 48, k: 64 }, buffers)).toMatchObject({ ok: true });
+  const short = { ...buffers, b: buffer(new Uint8Array(3 * 48 * 64)) };
+  expect(library.launch("fused", { m, n: 48, k: 64 }, short)).toMatchObject({
+    error: [{ message: expect.stringContaining("b has 9216 bytes") }],
+  });
+  const found = floats(buffers.d);
+  const wanted = [5, 5, 20].flatMap((end, g, ends) =>
+    new Array<number>((end - (ends[g - 1] ?? 0)) * 48).fill(32 * 32 * (g + 1)),
+  );
+  expect([...found.subarray(0, wanted.length)]).toEqual(wanted);
+});
+
 test("scales of a quantised D begin, for each expert, at a block of 128 rows of its own", async () => {
   const { library, buffer, bf16 } = await opened();
   const [rows, ends] = [150, [5, 5, 145]];
@@ -292,6 +332,9 @@ int main(int argc, char **argv) {
   moe_coded_defaults(&args, ${m}, 64, 64);
   printf("%d\\n", moe_coded_take(&lib, &args, "weight", moe_vector(${B}, moe_U8, ${experts * 2048})));
   if (moe_coded_take(&lib, &args, "sfb", moe_vector(${B}, moe_BF16, 64)) != moe_OK) puts(moe_last_error(&lib));
+  moe_fused_defaults(&args, ${m}, 48, 64);
+  printf("%d ", moe_fused_take(&lib, &args, "weight", moe_vector(${B}, moe_U8, ${experts * 96 * 64})));
+  printf("%d\\n", moe_fused_take(&lib, &args, "sfb", moe_vector(${B}, moe_BF16, ${experts * 96})));
   moe_quantized_offsets_defaults(&args, 150, 128, ${k});
   if (moe_quantized_offsets_take(&lib, &args, "quantize", moe_matrix(${B}, moe_U8, 4, 512)) != moe_OK) puts(moe_last_error(&lib));
   printf("%d ", moe_quantized_offsets_take(&lib, &args, "quantize", moe_matrix(${B}, moe_U8, 5, 512)));
@@ -307,7 +350,7 @@ int main(int argc, char **argv) {
     const few = "coded: sfb has 64 elements, and the kernels take 192, one behind the other";
     const blocks =
       "quantized_offsets: quantize has 2048 elements, and the kernels take 2560, one behind the other";
-    expect(lines).toEqual(["0", ...wrong, "0", few, blocks, "0 0"]);
+    expect(lines).toEqual(["0", ...wrong, "0", few, "0 0", blocks, "0 0"]);
     expect([count, sorted(addresses)]).toEqual([1, sorted(at0)]);
   });
 
@@ -372,6 +415,10 @@ call(a=Tensor(${A}, "bfloat16", (${m}, ${k})))
 call({1: Tensor(${BIAS}, "float32", (${n},))})
 import json, sys
 problems = json.loads(sys.argv[1])
+for each in moe.operands_of(problems["fused"]):
+    if each.name in ("b", "sfb"):
+        count = ${experts * 96 * 64} if each.name == "b" else ${experts * 96}
+        print(moe.fit("fused", each, moe.View(4096, "u8" if each.name == "b" else "bf16", 0, (count,), (1,)), {"m": ${m}, "n": 48, "k": 64}, ${experts}))
 for rows, blocks in (("offsets", 4), ("offsets", 5), ("counts", 6)):
     name = "quantized_" + rows
     operand = next(each for each in moe.operands_of(problems[name]) if each.name == "epilogue0")
@@ -392,6 +439,8 @@ for rows, blocks in (("offsets", 4), ("offsets", 5), ("counts", 6)):
       "mixture: the matrices of weight do not follow each other",
       "mixture: x has shape [24, 16], and the kernels take [10, k] = [10, 16]",
       "mixture: bias has shape [16], and the kernels take [n] = [48]",
+      "(None, None)",
+      "(None, None)",
       "quantized_offsets: quantize has shape [4, 512] and strides [512, 1], and the kernels take 2560 elements, one behind the other",
       "(None, None)",
       "(None, None)",

@@ -22,7 +22,7 @@ import { blockFactors, SCALE_ROWS, type ScaleMatrix, scaleMatrix } from "./scale
 import { packedStride } from "./size.ts";
 import { stepExtentNames, stepExtents, stepMatrix } from "./stepInputs.ts";
 import { extentNames, rangeOfSize, sizeMultiple } from "./symbolic.ts";
-import { weightFactors } from "./weights.ts";
+import { weightFactors, weightMatrix } from "./weights.ts";
 
 /** What tells the rows of a problem's groups apart; null of other problems, groups with a table among them. */
 export const expertRowsOf = ({ batch }: { readonly batch: Batch }): ExpertRows | null =>
@@ -139,8 +139,8 @@ export function groupStrides(problem: Problem, which: ExpertOperandName): GroupS
     step !== undefined
       ? stepExtents(problem, step)
       : operandShape(problem, which === "a" || which === "b" ? which : "d");
-  if (which === "b" && problem.weights !== undefined)
-    return { row: 0, group: (problem.n * problem.k * dtypes[problem.b.dtype].bits) / 8 };
+  const words = which === "b" ? weightMatrix(problem) : null;
+  if (words !== null) return { row: 0, group: words[0] * words[1] * sizeOf("s32") };
   const whole = matrix === null ? Math.max(...(vector?.shape ?? [])) : packedStride(matrix, ...shape);
   const axis = axisOfRows(problem, which);
   if (axis < 0 || rows === "counts") return { row: 0, group: whole * unit };

@@ -26,7 +26,7 @@ import {
   type Storage,
   storageFromBytes,
 } from "../numerics/storage.ts";
-import type { Problem } from "../problem.ts";
+import { type Problem, productColumns } from "../problem.ts";
 import { invalid, problemCodes } from "./codes.ts";
 
 /** Names of the memory orders. */
@@ -96,14 +96,16 @@ export function codeValue(dtype: WeightType, code: number): number {
   }
 }
 
+/** What says how many columns weights have: of a gated product those of the gate, and behind them those of the up projection. */
+type Columns = Pick<Problem, "n" | "gated" | "epilogue">;
+
 /** Rows of blocks, and words of a row, of the codes as a matrix of words, one row behind the other; null where B has elements. */
-export const weightMatrix = ({
-  n,
-  k,
-  b,
-  weights,
-}: Pick<Problem, "n" | "k" | "b" | "weights">): readonly [rows: number, words: number] | null =>
-  weights === undefined ? null : [n / WEIGHT_COLUMNS, k * weightWordsPerRow(b.dtype)];
+export const weightMatrix = (
+  problem: Columns & Pick<Problem, "k" | "b" | "weights">,
+): readonly [rows: number, words: number] | null =>
+  problem.weights === undefined
+    ? null
+    : [productColumns(problem) / WEIGHT_COLUMNS, problem.k * weightWordsPerRow(problem.b.dtype)];
 
 /** Scales and zero points as one matrix. */
 export interface WeightFactors {
@@ -123,20 +125,18 @@ const weightMatrices = ({ batch }: Pick<Problem, "batch">): number =>
   batch.kind === "strided" && batch.strideB !== 0 ? batch.count : 1;
 
 /** Words between the codes of neighbouring problems of a batch; 0 where they share them. */
-export const weightStride = (problem: Pick<Problem, "n" | "k" | "b" | "weights" | "batch">): number => {
+export const weightStride = (problem: Columns & Pick<Problem, "k" | "b" | "weights" | "batch">): number => {
   const [rows, words] = weightMatrix(problem) ?? [0, 0];
   return weightMatrices(problem) === 1 ? 0 : rows * words;
 };
 
 /** The factors of the weights; null where B has elements. */
-export function weightFactors({
-  n,
-  k,
-  a,
-  weights,
-  batch,
-}: Pick<Problem, "n" | "k" | "a" | "weights" | "batch">): WeightFactors | null {
+export function weightFactors(
+  problem: Columns & Pick<Problem, "k" | "a" | "weights" | "batch">,
+): WeightFactors | null {
+  const { k, a, weights, batch } = problem;
   if (weights === undefined) return null;
+  const n = productColumns(problem);
   const groups = k / weights.group;
   const rows = weights.zeros ? 2 * groups : groups;
   const matrices = weightMatrices({ batch });
@@ -262,11 +262,11 @@ export function unpackWeights(
   sfb: Uint8Array | null,
 ): Float64Array | null {
   const {
-    n,
     k,
     weights,
     b: { dtype },
   } = problem;
+  const n = productColumns(problem);
   const factors = weightFactors(problem);
   if (weights === undefined || factors === null || b instanceof Float64Array || !isWeightType(dtype))
     return null;
@@ -326,6 +326,7 @@ export function checkWeights(problem: Problem): readonly Diagnostic[] {
   if (a.dtype !== "bf16" && a.dtype !== "f16")
     fault("a.dtype", `A of ${a.dtype} is not multiplied by weights`, "use bf16 or f16");
   const { group } = weights;
+  const whole = productColumns(problem) * k;
   if (!weightGroups.some((each) => each === group))
     fault("weights.group", `there are no groups of ${group}`, `use ${weightGroups.join(", ")}`);
   else if (k % group !== 0)
@@ -357,14 +358,14 @@ export function checkWeights(problem: Problem): readonly Diagnostic[] {
     );
   if (batch.kind === "strided" && batch.axes !== undefined)
     fault("batch", "weights of a batch lie along one axis", "give the batch one count");
-  else if (batch.kind === "strided" && batch.strideB !== 0 && batch.strideB !== n * k)
+  else if (batch.kind === "strided" && batch.strideB !== 0 && batch.strideB !== whole)
     fault(
       "batch.strideB",
       "weights of a batch lie one behind the other, or all problems share them",
-      `use a stride of ${n * k} codes, or 0`,
+      `use a stride of ${whole} codes, or 0`,
     );
-  if (gated !== undefined)
-    fault("gated", "weights are of one product, not of a gated one", "multiply by each half apart");
+  if (gated !== undefined && gated !== "halves")
+    fault("gated", "weights of both factors are one matrix, those of the gate first", "use halves");
   const fixed = Object.keys(symbolic ?? {}).filter((name) => !launched.includes(name));
   // Leading dimensions follow from n and k.
   const own = fixed.filter((name) => name === "n" || name === "k");

@@ -74,7 +74,7 @@ export const bindTensorLayouts: Pass = {
       // A block of factors is what one copy to tensor memory takes; vectors of them lie along the operand's rows.
       if (holdsScales(input, b.name))
         return b.dtype === "f32" ? vectorLayout(b, 0) : panelled(blockShape(b), 1, SCALE_WORDS, null);
-      if (plain.has(b.name)) return vectorLayout(b, 1);
+      if (plain.has(b.name)) return vectorLayout(b, 1, copiedColumns(input, b));
       const axis = axisOf(input, b, major);
       if (blockShape(b)[1 - axis] === 1 && !staged.has(b.name)) return vectorLayout(b, axis);
       // Each warpgroup has whole panels of what it stores, and of what it reads beside its accumulators.
@@ -172,16 +172,22 @@ const warpsAlong = (program: TileProgram, axis: 0 | 1): number =>
 
 /**
  * A vector has no rows to permute: runs as long as a box may be, which begin where bulk copies may write. Of several vectors, which threads read at columns of their own, runs
- * are powers of two, so that a mask says which run a column is in.
+ * are powers of two, so that a mask says which run a column is in. `whole`: elements that come together.
  */
-function vectorLayout(buffer: Buffer, axis: 0 | 1): Layout {
+function vectorLayout(buffer: Buffer, axis: 0 | 1, whole: number = blockShape(buffer)[axis]): Layout {
   const shape = blockShape(buffer);
-  const whole = shape[axis];
   const longest = boxedRun(whole, elementBytes(buffer)) ?? whole;
   const run =
-    longest < whole && shape[1 - axis] !== 1 ? Math.min(longest, largestPowerOfTwo(whole)) : longest;
+    longest < shape[axis] && shape[1 - axis] !== 1 ? Math.min(longest, largestPowerOfTwo(whole)) : longest;
   return panelled(shape, axis, run, null);
 }
+
+/** Columns of a tile that come together: half of them where they come from two places. */
+const copiedColumns = (program: TileProgram, { name, shape }: Buffer): number =>
+  eachStmt(program.body).reduce(
+    (least, s) => (s.kind === "copy" && s.dst.buffer === name ? Math.min(least, s.dst.extent[1]) : least),
+    shape[1],
+  );
 
 /** The largest power of two that divides `n`. */
 const largestPowerOfTwo = (n: number): number => n & -n;

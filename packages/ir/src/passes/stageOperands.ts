@@ -99,7 +99,18 @@ const storeOf = (dst: View, src: View): Stmt => ({
   multicast: null,
 });
 
-const ZERO = { kind: "const", value: 0 } as const;
+const constant = (value: number): Expr => ({ kind: "const", value });
+const ZERO = constant(0);
+
+/** Views of a statement, in the order in which `withViews` has them. */
+function viewsOf(stmt: Stmt): readonly View[] {
+  const found: View[] = [];
+  withViews(stmt, (view) => {
+    found.push(view);
+    return view;
+  });
+  return found;
+}
 
 /** Products whose second factor is, with rows and columns exchanged, part of that of a product before: both stand in loops of one turn, in the same loop. */
 function readAgain(program: TileProgram): ReadonlyMap<Mma, Mma> {
@@ -154,20 +165,20 @@ function stage(input: TileProgram): TileProgram {
   const again = taken.args.reuse === 1 ? readAgain(input) : new Map<Mma, Mma>();
   const tiles = new Map<Mma, View>();
 
-  /** `beside`: columns that come into the same tile, behind those of the view. A matrix of which several tiles come has one with a name of its own for each. */
-  const throughShared = (view: View, beside?: View, other?: View): Staged => {
+  /** `beside`: columns that come into the same tile, behind those of the view, or rows where `axis` says so. A matrix of which several tiles come has one with a name of its own for each. */
+  const throughShared = (view: View, beside?: View, other?: View, axis: 0 | 1 = 1): Staged => {
     const source = bufferOf(input, view.buffer);
     const wide = other && bufferOf(input, other.buffer).dtype;
     const dtype = widen && wide && widensTo(source.dtype, wide) ? wide : source.dtype;
     if (source.space !== "global") return { view, copies: [] };
     const again = added.filter(({ name }) => name.startsWith(`s${source.name}`)).length;
     const name = `s${source.name}${again === 0 ? "" : again}`;
-    const width = view.extent[1] + (beside?.extent[1] ?? 0);
+    const behind = (along: 0 | 1): number => (along === axis ? (beside?.extent[axis] ?? 0) : 0);
     const shared: Buffer = {
       name,
       space: "shared",
       dtype,
-      shape: [view.extent[0], width],
+      shape: [view.extent[0] + behind(0), view.extent[1] + behind(1)],
       slots: 1,
       layout: null,
       own: null,
@@ -178,7 +189,11 @@ function stage(input: TileProgram): TileProgram {
     const dst = wholeView(shared);
     const copy = (src: View, from: number): Stmt => ({
       kind: "copy",
-      dst: { ...dst, origin: [dst.origin[0], { kind: "const", value: from }], extent: src.extent },
+      dst: {
+        ...dst,
+        origin: axis === 0 ? [constant(from), dst.origin[1]] : [dst.origin[0], constant(from)],
+        extent: src.extent,
+      },
       src,
       transport,
       guard: [true, true],
@@ -189,7 +204,7 @@ function stage(input: TileProgram): TileProgram {
     });
     return {
       view: dst,
-      copies: [copy(view, 0), ...(beside === undefined ? [] : [copy(beside, view.extent[1])])],
+      copies: [copy(view, 0), ...(beside === undefined ? [] : [copy(beside, view.extent[axis])])],
     };
   };
 
@@ -214,16 +229,29 @@ function stage(input: TileProgram): TileProgram {
     return { view: dst, copies: [...staged.copies, on] };
   };
 
+  /** Weights of a tile, whose two halves come from two places into one: rows of words, columns of factors. */
+  const stageWeights = (given: Extract<Stmt, { kind: "map" }>, all: readonly Stmt[]): readonly Stmt[] => {
+    const [first, second] = all;
+    if (given !== first) return [];
+    const [words, further] = [codesOf(given), second === undefined ? [] : viewsOf(second)];
+    const copies: Stmt[] = [];
+    let number = 0;
+    const value = withViews(given, (view) => {
+      const beside = further[number++];
+      const staged = throughShared(view, beside, undefined, view === words ? 0 : 1);
+      copies.push(...staged.copies);
+      return view.buffer === given.dst.buffer ? wholeView(bufferOf(input, view.buffer)) : staged.view;
+    });
+    return [...copies, value];
+  };
+  const halves = new Map<string, readonly Stmt[]>();
+  for (const stmt of eachStmt(input.body))
+    if (stmt.kind === "map" && codesOf(stmt) !== null)
+      halves.set(stmt.dst.buffer, [...(halves.get(stmt.dst.buffer) ?? []), stmt]);
+
   const body = rewriteStmts(input.body, (given) => {
-    if (codesOf(given) !== null && given.kind === "map" && operands.includes("b")) {
-      const copies: Stmt[] = [];
-      const value = withViews(given, (view) => {
-        const staged = throughShared(view);
-        copies.push(...staged.copies);
-        return staged.view;
-      });
-      return [...copies, value];
-    }
+    if (codesOf(given) !== null && given.kind === "map" && operands.includes("b"))
+      return stageWeights(given, halves.get(given.dst.buffer) ?? []);
     if (given.kind !== "mma") return given;
     const { beside, ...stmt } = given;
     const a = operands.includes("a") ? throughShared(stmt.a) : { view: stmt.a, copies: [] };

@@ -10,12 +10,15 @@ import {
   productColumns,
   upBuffer,
   upFactor,
+  WEIGHT_COLUMNS,
 } from "@tilewright/core";
 import { add, lit, mul, v } from "./expr.ts";
 import { entryName } from "./gemm.ts";
 import { rewriteStmts } from "./rewrite.ts";
 import { matrixAlign } from "./sizes.ts";
-import type { Buffer, Expr, OwnershipMode, TileProgram, View } from "./types.ts";
+import type { Buffer, Expr, OwnershipMode, Stmt, TileProgram, View } from "./types.ts";
+import { withViews } from "./views.ts";
+import { codesOf } from "./weights.ts";
 
 /**
  * The product that schedules are chosen for: as many multiply-adds and bytes of A and B, twice the columns of D, in rows as long as they are. B is aligned as far as both
@@ -39,8 +42,8 @@ export function productOf(problem: Problem): Problem {
 /** The columns that a thread's registers have to come in pairs of. */
 const PAIRED_RUN = 8;
 
-/** How the columns of a tile lie in a thread: the two halves of the tile are its registers'. Null where no register mode divides by two. */
-function pairedModes(modes: readonly OwnershipMode[]): readonly OwnershipMode[] | null {
+/** How the columns of a tile lie in a thread: the two halves of the tile are its registers'. Null where no register mode divides by two. `least`: columns that stay together. */
+function pairedModes(modes: readonly OwnershipMode[], least: number): readonly OwnershipMode[] | null {
   const inside = modes.filter(({ extent }) => extent > 1);
   const spread = inside.findIndex(({ tier }) => tier !== "register" && tier !== "atom");
   const columns = (list: readonly OwnershipMode[]): number =>
@@ -48,8 +51,12 @@ function pairedModes(modes: readonly OwnershipMode[]): readonly OwnershipMode[] 
   // A fragment has runs of all its columns in every thread; where atoms take turns, of as many columns as these have in all.
   const turns = columns(inside.slice(inside.findLastIndex(({ tier }) => tier === "atom") + 1));
   const run = PAIRED_RUN * (inside.some(({ tier }) => tier === "atom") ? turns : 1);
-  if (spread < 0 && columns(inside) % (2 * run) === 0) return modes;
-  const at = modes.findIndex(({ tier, extent }) => tier === "register" && extent % 2 === 0);
+  // Of weights instructions have columns in lanes, too.
+  if (least === 1 && spread < 0 && columns(inside) % (2 * run) === 0) return modes;
+  const at = modes.findIndex(
+    ({ tier, extent }, i) =>
+      tier === "register" && extent % 2 === 0 && columns(modes.slice(i)) % (2 * least) === 0,
+  );
   const mode = modes[at];
   if (mode === undefined) return null;
   const half = mode.extent / 2;
@@ -59,13 +66,21 @@ function pairedModes(modes: readonly OwnershipMode[]): readonly OwnershipMode[] 
   ];
 }
 
+/** Columns of weights of a tile whose halves' factors, of two bytes, begin where bulk copies may write. */
+const BULK_FACTORS = 128;
+
 const grids = (modes: readonly OwnershipMode[]): number => modes.filter(({ tier }) => tier === "grid").length;
 
 /** Bits of the widest swizzle's span: halves of a tile that lies along n are whole spans. */
 const SPAN_BITS = 1024;
 
+/** Columns that halves of a tile are whole numbers of: of weights those of a block. */
+const leastOf = ({ weights }: Pick<Problem, "weights">): number =>
+  weights === undefined ? 1 : WEIGHT_COLUMNS;
+
 /** Why the program of the product of a gated problem cannot hold pairs of columns in a thread; null where it can. */
-export function pairingFault(program: TileProgram, { b, k, gated }: Problem): string | null {
+export function pairingFault(program: TileProgram, problem: Problem): string | null {
+  const { b, k, gated } = problem;
   const { nest } = program;
   const mma = program.body.flatMap((s) => (s.kind === "tiles" ? s.body : [])).find((s) => s.kind === "for");
   const acc = mma?.kind === "for" ? mma.body.find((s) => s.kind === "mma") : undefined;
@@ -79,10 +94,13 @@ export function pairingFault(program: TileProgram, { b, k, gated }: Problem): st
   const sharers = program.directives.some(({ name }) => name === "multicast") ? program.launch.cluster[0] : 1;
   if (b.layout === "col" && sharers > 1 && width % (2 * PAIRED_RUN * sharers) !== 0)
     return `half of its tiles' ${width} columns does not divide into ${sharers} parts of whole ${PAIRED_RUN}`;
+  const bulk = program.directives.some(({ name, args }) => name === "stage" && args.transport === "tma");
+  if (problem.weights !== undefined && bulk && width % BULK_FACTORS !== 0)
+    return `factors of half its tiles' ${width} columns are no multiple of 128 bytes, where bulk copies write`;
   const run = b.layout === "row" ? (2 * SPAN_BITS) / dtypes[b.dtype].bits : 0;
   if (run > 0 && width % run !== 0)
     return `half a tile of a row-major B has ${width / 2} columns, no multiple of ${run / 2}`;
-  return pairedModes(nest.n.slice(grids(nest.n))) === null
+  return pairedModes(nest.n.slice(grids(nest.n)), leastOf(problem)) === null
     ? "no thread has two halves of a tile's columns"
     : null;
 }
@@ -92,7 +110,7 @@ export function pairColumns(program: TileProgram, problem: Problem): TileProgram
   const { nest } = program;
   if (nest === null) throw new TypeError("columns are paired at stage nest");
   const outer = grids(nest.n);
-  const paired = pairedModes(nest.n.slice(outer));
+  const paired = pairedModes(nest.n.slice(outer), leastOf(problem));
   if (paired === null) throw new TypeError("no thread has two halves of a tile's columns");
   const halved = (view: View, from: Expr): View => ({
     ...view,
@@ -101,7 +119,8 @@ export function pairColumns(program: TileProgram, problem: Problem): TileProgram
   });
   const column = (view: View): Expr => mul(v("nt"), view.extent[1] / 2);
   const body = rewriteStmts(program.body, (stmt) => {
-    if (stmt.kind === "mma") {
+    if (stmt.kind === "map") return halvesOfWeights(stmt, problem);
+    if (stmt.kind === "mma" && problem.weights === undefined) {
       const { b } = stmt;
       const gate = halved(b, column(b));
       return { ...stmt, b: gate, beside: besideGate(gate, problem) };
@@ -132,6 +151,8 @@ export function pairColumns(program: TileProgram, problem: Problem): TileProgram
     }),
     buffers: program.buffers.flatMap((buffer): readonly Buffer[] => {
       if (buffer.name !== "B" && buffer.name !== "D") return [buffer];
+      // Words are as many as of the product.
+      if (buffer.name === "B" && problem.weights !== undefined) return [buffer];
       const { shape, stride } =
         buffer.name === "B"
           ? gatedLayout(problem)
@@ -147,6 +168,23 @@ export function pairColumns(program: TileProgram, problem: Problem): TileProgram
     }),
     body,
   };
+}
+
+/** Weights of a tile in two maps, those of the gate first: rows of words and columns of factors of either half. */
+function halvesOfWeights(stmt: Extract<Stmt, { kind: "map" }>, problem: Problem): readonly Stmt[] {
+  const words = codesOf(stmt);
+  if (words === null) return [stmt];
+  const from = (view: View, axis: 0 | 1, half: number): View => {
+    const [extent, unit] = [view.extent[axis] / 2, axis === 0 ? WEIGHT_COLUMNS : 1];
+    const first =
+      view.buffer === stmt.dst.buffer
+        ? lit(half * extent)
+        : add(mul(v("nt"), extent), (half * problem.n) / unit);
+    const at = <T>(list: readonly [T, T], value: T): readonly [T, T] =>
+      axis === 0 ? [value, list[1]] : [list[0], value];
+    return { ...view, origin: at<Expr>(view.origin, first), extent: at<number>(view.extent, extent) };
+  };
+  return [0, 1].map((half) => withViews(stmt, (view) => from(view, view === words ? 0 : 1, half)));
 }
 
 /** The columns of the up projection that belong to those of the gate: as far on in B, or in the matrix that has them. */

@@ -20,6 +20,7 @@ import {
   operandStrides,
   type Problem,
   packedSize,
+  productColumns,
   quantizeOf,
   readElement,
   roundTo,
@@ -216,7 +217,7 @@ export function latticeInputs(
   if (weights !== undefined)
     for (const [i, column] of ofB.entries())
       for (const row of all) {
-        const factor = factors("b") + Math.floor(row / weights.group) * problem.n + column;
+        const factor = factors("b") + Math.floor(row / weights.group) * productColumns(problem) + column;
         const code = buffers.valueOf(problem, "b", start("b") + weightIndex(problem, row, column));
         const value = code * buffers.valueOf(problem, "sfb", factor);
         b[row * ofB.length + i] = roundTo(problem.a.dtype, value);

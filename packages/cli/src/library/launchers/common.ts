@@ -16,6 +16,7 @@ import {
   type Problem,
   packedStride,
   printEpilogue,
+  productColumns,
   rowIndexOf,
   type SizeName,
   stepExtentNames,
@@ -109,7 +110,7 @@ const leadingOf = (problem: Problem, step: number, { layout, ld }: Operand): str
 function weightLines(problem: Problem): readonly string[] {
   const factors = weightFactors(problem);
   return [
-    `b: ${problem.n} x ${problem.k} ${problem.b.dtype} in groups of ${problem.weights?.group}, ${weightOrder(problem.b.dtype)}: bytes of the packing function`,
+    `b: ${productColumns(problem)} x ${problem.k} ${problem.b.dtype} in groups of ${problem.weights?.group}, ${weightOrder(problem.b.dtype)}: bytes of the packing function`,
     ...(factors === null ? [] : [`sfb: its factors, ${factors.shape.join(" x ")} ${factors.dtype}`]),
   ];
 }
@@ -152,8 +153,8 @@ export function describeOperation({ problem, tensors }: LibraryOperation): reado
 export const packsWeights = ({ operations }: Library): boolean =>
   operations.some(({ problem }) => problem.weights !== undefined);
 
-/** `N`: columns of both factors of a gated product; `*`: of what has an order of its own; `M`: m rounded up to 128; `G`: m and 127 for each expert, rounded up to 128; `E`: experts. */
-type Extent = "m" | "M" | "G" | "n" | "k" | "N" | "E" | "*";
+/** `N`: columns of both factors of a gated product; `*`: of what has an order of its own; `M`: m rounded up to 128; `G`: m and 127 for each expert, rounded up to 128; `K`: k for each factor, 2k; `E`: experts. */
+type Extent = "m" | "M" | "G" | "n" | "k" | "K" | "N" | "E" | "*";
 
 /** What an operation takes in one place, for checks at launch. */
 export interface OperandRow {
@@ -230,12 +231,13 @@ function productRows(problem: Problem): readonly OperandRow[] {
     const [outer, inner] = layout === "row" ? [rows, columns] : [columns, rows];
     return { name, label, dtype: hostType(dtype), outer, inner, columnMajor: layout === "col", ...more };
   };
+  const along = problem.gated === undefined ? "k" : "K";
   const labels: Readonly<Record<string, string>> = linear ? { a: "x", b: "weight" } : {};
   const found = (["a", "b", "c", "d"] as const).flatMap((which): OperandRow[] => {
     const operand = problem[which];
     const more = { ld: 0, ldName: leadingNames[which], strideName: strideNames[which] };
     if (which === "b" && problem.weights !== undefined)
-      return [packed("b", labels.b ?? "b", "u8", "k", 8 / dtypes[problem.b.dtype].bits)];
+      return [packed("b", labels.b ?? "b", "u8", along, 8 / dtypes[problem.b.dtype].bits)];
     if (which === "d" && operand !== null && isScaled(operand.dtype))
       return [packed("d", "d", "u8", "m", 8 / dtypes[operand.dtype].bits)];
     const own: readonly [Extent, Extent] = which === "b" && hasBoth(problem) ? ["k", "N"] : extents[which];
@@ -243,7 +245,9 @@ function productRows(problem: Problem): readonly OperandRow[] {
   });
   const { weights } = problem;
   if (weights !== undefined)
-    found.push(packed("sfb", "sfb", hostType(problem.a.dtype), "k", weights.group / (weights.zeros ? 2 : 1)));
+    found.push(
+      packed("sfb", "sfb", hostType(problem.a.dtype), along, weights.group / (weights.zeros ? 2 : 1)),
+    );
   const taken = new Set(found.map(({ label }) => label));
   problem.epilogue.forEach((step, i) => {
     const name = `epilogue${i}`;
