@@ -186,7 +186,8 @@ test("requests that contradict themselves are refused by name", () => {
     "TW1021 symbolic.batch",
   ]);
   expect(refused({ ...usual, weights: {}, batch: { kind: "grouped", count: 2 } })).toContain("TW1021 batch");
-  expect(refused({ ...usual, weights: {}, op: "ffn" })).toContain("TW1021 gated");
+  expect(refused({ ...usual, weights: {}, op: "ffn", gated: "matrices" })).toContain("TW1021 gated");
+  expect(refused({ ...usual, weights: {}, op: "ffn" })).toEqual([]);
   expect(refused({ ...usual, weights: {}, symbolic: { m: {} } })).toEqual([]);
   expect(refused({ ...usual, weights: { dtype: "e2m1", zeros: true } })).toEqual(["TW1021 weights.zeros"]);
   expect(refused({ ...usual, dtype: "bf16", b: { dtype: "e2m1" } })).toEqual(["TW1006 b.dtype"]);
