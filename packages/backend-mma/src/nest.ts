@@ -369,7 +369,12 @@ function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target
           args: meeting.axis === 0 ? { rows: meeting.unit } : { columns: meeting.unit },
         },
     s.matrices !== 0 ? { name: "matrices", args: { most: s.matrices } } : null,
-    s.conditionalRescale ? { name: "conditionalRescale", args: {} } : null,
+    s.conditionalRescale === "off"
+      ? null
+      : {
+          name: "conditionalRescale",
+          args: s.conditionalRescale === "thread" ? { by: "thread" } : {},
+        },
     s.spreadMaps ? { name: "spreadMaps", args: {} } : null,
     { name: "vector", args: { copy: Math.max(1, s.copyBytes / copied), store: s.storeElements } },
     staging === null

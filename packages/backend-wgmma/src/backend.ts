@@ -40,6 +40,7 @@ import { peelFirst } from "./passes/peelFirst.ts";
 import { pingPongRoles } from "./passes/pingPongRoles.ts";
 import { pipelineProducts } from "./passes/pipelineProducts.ts";
 import { prefetchL2 } from "./passes/prefetchL2.ts";
+import { splitMasked } from "./passes/splitMasked.ts";
 import { splitTail } from "./passes/splitTail.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 import { pairedBytes } from "./sharedMemory.ts";
@@ -83,6 +84,8 @@ const products: Backend = {
     // Before it: releases of what a warp may leave out waiting for stand behind.
     passes.conditionalRescale,
     pipelineProducts,
+    // Behind it: first and last turns stand around loops.
+    splitMasked,
     loadVectorsAhead,
     // Before ownership and widths, which follow the tiles' contiguous axes.
     passes.bindTensorLayouts,

@@ -157,9 +157,15 @@ function directives(s: WgmmaSchedule, problem: Problem, target: Target): readonl
       : null,
     s.tail > 0 ? tailDirective(problem, s, most) : null,
     s.pipelineProducts ? { name: "pipelineProducts", args: { ahead: 1 } } : null,
+    s.splitMasked ? { name: "splitMasked", args: { loops: 1 } } : null,
     s.loadVectorsAhead ? { name: "loadVectorsAhead", args: { tiles: 1 } } : null,
     s.laneSums ? { name: "laneSums", args: { tiles: 1 } } : null,
-    s.conditionalRescale ? { name: "conditionalRescale", args: {} } : null,
+    s.conditionalRescale === "off"
+      ? null
+      : {
+          name: "conditionalRescale",
+          args: s.conditionalRescale === "thread" ? { by: "thread" } : {},
+        },
     s.pingPong > 1 ? { name: "pingPong", args: { roles: s.pingPong } } : null,
     s.epi === "tma"
       ? {

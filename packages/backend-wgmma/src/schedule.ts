@@ -54,6 +54,12 @@ export const scheduleModel = {
     }),
     coreFields.pipelineProducts,
     flagField({
+      name: "splitMasked",
+      summary:
+        "turns of a loop of products that have no hidden elements stand in a loop of their own, which asks for none, before those that have some",
+      default: "off",
+    }),
+    flagField({
       name: "loadVectorsAhead",
       summary:
         "what a loop of products reads of each column beside them, as logarithms of sums, is loaded into registers before they are issued, and comes while they run",

@@ -12,6 +12,7 @@ import {
   type ElementStmt,
   elementDomain,
   elementSources,
+  factorOf,
   lit,
   must,
   type OwnedRegister,
@@ -213,6 +214,10 @@ export function lowerMap(ctx: Context, stmt: StmtOf<"map">): void {
       packTile(ctx, stmt.dst, tile, (e) => elements.value(stmt.value, e));
       return;
     }
+    if (stmt.unless === "one" && ctx.active === null) {
+      scaleUnlessOne(ctx, stmt, tile, elements);
+      return;
+    }
     const made = elementsOf(ctx, stmt.dst, tile).map(
       ({ register, ...at }) => [tile.at(register), elements.value(stmt.value, at)] as const,
     );
@@ -233,6 +238,20 @@ export function lowerMap(ctx: Context, stmt: StmtOf<"map">): void {
     const values = group.map((e) => elements.value(stmt.value, e));
     const to = sharedAddress(ctx, stmt.dst, position, first.row, first.col);
     storeElements(ctx, null, "f32", dst.dtype, values, to, "shared");
+  }
+}
+
+/** Threads multiply where their factor is not 1. A predicate costs no branch, and an instruction that it leaves out reads and writes no register. */
+function scaleUnlessOne(ctx: Context, stmt: StmtOf<"map">, tile: OwnedTile, elements: Elements): void {
+  const factor = must(factorOf(stmt), "what is left out multiplies by a factor (elements)");
+  const value: Expr = { kind: "leaf", leaf: { kind: "view", view: factor } };
+  const differ = new Map<F32, Pred>();
+  for (const { register, ...at } of elementsOf(ctx, stmt.dst, tile)) {
+    const by = elements.value(value, at);
+    const differs = differ.get(by) ?? ctx.entry.reg("pred", "p");
+    if (!differ.has(by)) ctx.emitAny(null, "setp.neu.f32", differs, by, f32imm(1));
+    differ.set(by, differs);
+    ctx.emitAny(differs, "mul.rn.f32", tile.at(register), tile.at(register), by);
   }
 }
 

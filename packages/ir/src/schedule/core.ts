@@ -34,10 +34,13 @@ export const coreFields = {
       "of products that follow each other in a loop, the first of a turn is issued before the last of the turn before, and runs beside it and the work on its sums",
     default: "off",
   }),
-  conditionalRescale: flagField({
+  conditionalRescale: wordField({
     name: "conditionalRescale",
-    summary: "warps leave out the scaling of sums in a loop where all their factors are 1",
+    summary:
+      "in a loop, the scaling of sums by factors of 1 is left out: by warps all of whose factors are 1, which vote (on), or by each thread, without a branch (thread)",
+    words: ["on", "thread", "off"],
     default: "off",
+    off: "off",
   }),
   cluster: tupleField({
     name: "cluster",

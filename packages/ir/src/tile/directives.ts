@@ -205,10 +205,13 @@ const directiveTable = {
   pipelineProducts: {
     ahead: count(1, "iterations by which the first product of a loop's body is ahead of the last", 1, 1),
   },
+  splitMasked: {
+    loops: count(1, "loops that begin behind turns without hidden elements, for each that has any", 1, 1),
+  },
   laneSums: { tiles: count(1, "running sums whose lanes stay apart", 1, 1) },
   loadVectorsAhead: { tiles: count(1, "tiles of registers for each vector", 1, 1) },
   conditionalRescale: {
-    by: oneOf("threads that leave a multiplication of sums by factors of 1 out together", "warp"),
+    by: oneOf("threads that leave a multiplication of sums by factors of 1 out together", "warp", "thread"),
   },
   spreadMaps: {
     by: oneOf("parts in which a tile that products read from registers is made between them", "step"),

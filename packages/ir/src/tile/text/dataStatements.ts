@@ -8,7 +8,7 @@ import {
 } from "@tilewright/core";
 import { printExpr } from "../printExpr.ts";
 import { type ElementExpr, type ElementLeaf, rowReductions } from "../types.ts";
-import { type Clause, integerClause, optional } from "./clause.ts";
+import { type Clause, integerClause, optional, wordClause } from "./clause.ts";
 import { viewClause } from "./clauses.ts";
 import { type Cursor, describe, MOST_DEEP, parseCodes } from "./cursor.ts";
 import { parseExpr, parseView, printView } from "./expressions.ts";
@@ -144,7 +144,12 @@ const dst = view("the tile");
 export const dataSyntax: {
   readonly [K in "map" | "reduce.row"]: StatementSyntax<Of<K>>;
 } = {
-  map: line("map", "{dst} = {value}", { dst, value }, {}),
+  map: line(
+    "map",
+    "{dst} = {value}",
+    { dst, value },
+    { unless: optional(wordClause<"one">("unless", ["one"], undefined)) },
+  ),
   "reduce.row": line(
     "reduce.row",
     "{dst} {adds} {op}({value})",

@@ -114,8 +114,11 @@ export type Stmt =
       readonly gathers?: true;
       readonly body: readonly Stmt[];
     }
-  /** Every element of dst (registers or shared memory) becomes the expression's value, rounded to its dtype. Views of global memory read 0 outside. */
-  | { readonly kind: "map"; readonly dst: View; readonly value: ElementExpr }
+  /**
+   * Every element of dst (registers or shared memory) becomes the expression's value, rounded to its dtype. Views of global memory read 0 outside. `unless`: of multiplications by a factor of each
+   * row, threads leave out those by 1, which would change nothing.
+   */
+  | { readonly kind: "map"; readonly dst: View; readonly value: ElementExpr; readonly unless?: "one" }
   /**
    * Each row of dst, which has one column, becomes the sum or maximum of the expression over the columns of the register tiles in it, of those `below` a
    * column only; `adds`: what the row was takes part. `via`: a shared tile through which warps that have parts of a row exchange them, set with ownership.

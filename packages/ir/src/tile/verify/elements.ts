@@ -73,6 +73,12 @@ export const elements: Verifier = {
           message: `reduces rows into ${viewText(stmt.dst)}`,
           hint: "a row has one sum or maximum: write a tile of one column",
         };
+      if (stmt.kind === "map" && stmt.unless === "one" && factorOf(stmt)?.extent[1] !== 1)
+        yield {
+          at: site,
+          message: "leaves out what is no multiplication by a factor of each row",
+          hint: "remove unless one, or write map %t = %t*%z with a %z of one column",
+        };
       for (const view of viewsOf(stmt))
         if (bufferAt(subject, view.buffer).space === "tensor")
           yield {
