@@ -173,6 +173,7 @@ export const topics: readonly (readonly [topic: string, fields: readonly string[
       "earlyProducerStart",
       "conditionalRescale",
       "laneSums",
+      "splitMasked",
       "spreadMaps",
       "delayedRelease",
       "pipelineProducts",

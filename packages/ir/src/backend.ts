@@ -68,7 +68,7 @@ export interface Backend {
   schedules(problem: Problem, target: Target, machine?: Machine, mostUs?: number): Iterable<Schedule>;
   /**
    * Legal schedules that programs of several products try before those of one, best first; none without the method. `parts`: a loop has parts of an axis, `merged`: the extent of one that several CTAs may have parts of. `selects`: between the products some elements
-   * are chosen, `masks`: by their position, `rounds`: by positions that are rounded. `caps`: a soft cap is applied. `launched`: the problem with the factors of the further products, `products`: all of them, with the name of the second factor.
+   * are chosen, `masks`: by their position, `between`: between two of them, `rounds`: by positions that are rounded. `caps`: a soft cap is applied. `launched`: the problem with the factors of the further products, `products`: all of them, with the name of the second factor.
    */
   chains?(
     problem: Problem,
@@ -79,6 +79,7 @@ export interface Backend {
       readonly merged: number | null;
       readonly selects: boolean;
       readonly masks: boolean;
+      readonly between: boolean;
       readonly rounds: boolean;
       readonly caps: boolean;
       readonly launched: Problem;

@@ -9,7 +9,9 @@ import {
   eachStmt,
   freeVars,
   lit,
+  mul,
   type Pass,
+  type Ranges,
   rangeOf,
   rewriteStmts,
   type Stmt,
@@ -34,23 +36,36 @@ export const splitMasked: Pass = {
   run: directed("splitMasked", (program) =>
     withBody(
       program,
-      rewriteStmts(program.body, (stmt) => (stmt.kind === "for" ? (split(stmt) ?? stmt) : stmt)),
+      rewriteStmts(program.body, (tiles) => {
+        if (tiles.kind !== "tiles") return tiles;
+        const ranges: Ranges = new Map(tiles.vars.map((name, i) => [name, [0, (tiles.extents[i] ?? 1) - 1]]));
+        return {
+          ...tiles,
+          body: rewriteStmts(tiles.body, (stmt) =>
+            stmt.kind === "for" ? (split(stmt, ranges) ?? stmt) : stmt,
+          ),
+        };
+      }),
     ),
   ),
 };
 
 /** The two loops; null where nothing is known of the turn from which on the condition holds. */
-function split(loop: For): readonly Stmt[] | null {
+function split(loop: For, ranges: Ranges): readonly Stmt[] | null {
   const conditions = loop.body.filter((stmt): stmt is If => stmt.kind === "if");
-  const [hidden] = conditions;
   const multiplies = eachStmt(loop.body).some(({ kind }) => kind === "mma");
-  if (loop.unroll || !multiplies || hidden === undefined || conditions.length > 1) return null;
-  if (!hidden.body.every(({ kind }) => kind === "map")) return null;
-  const from = firstWhere(hidden.cond, loop.var);
-  if (from === null) return null;
-  const without = loop.body.filter((stmt) => stmt !== hidden);
+  const maps = conditions.every(({ body }) => body.every(({ kind }) => kind === "map"));
+  if (loop.unroll || !multiplies || !maps) return null;
+  const turns = conditions.map(({ cond }) => firstWhere(cond, loop.var));
+  const known = turns.filter((turn) => turn !== null);
+  if (known.length < turns.length) return null;
+  // Where several hide elements, one of them begins first.
+  const at = known.findIndex((one) => known.every((other) => isUpTo(one, other, ranges)));
+  const [first, hidden] = [known[at], conditions[at]];
+  if (first === undefined || hidden === undefined) return null;
+  const without = loop.body.filter((stmt) => stmt.kind !== "if");
   const within = loop.body.flatMap((stmt) => (stmt === hidden ? hidden.body : [stmt]));
-  const { least, divisor } = from;
+  const { least, divisor } = first;
   if (loop.within === undefined) {
     const [low, high, at] = [loop.from, loop.to, simplify(div(least, divisor))];
     if (low.kind !== "const" || high.kind !== "const" || at.kind !== "const") return null;
@@ -63,16 +78,23 @@ function split(loop: For): readonly Stmt[] | null {
   // Turns behind the first one: those of the second loop are counted from the last one of the first, which has one at least.
   const [low, high] = loop.within.bounds;
   const whole = low.kind === "const" && loop.from.kind === "const" && low.value <= loop.from.value;
-  if (loop.within.take !== "rest" || !whole || !reaches(high, least, divisor)) return null;
-  const bounds = (first: Expr, end: Expr) => ({ take: "rest", bounds: [first, end] }) as const;
+  const end = high.kind === "div" ? { least: high.lhs, divisor: high.divisor } : { least: high, divisor: 1 };
+  if (loop.within.take !== "rest" || !whole || !isUpTo(first, end, ranges)) return null;
+  const bounds = (from: Expr, to: Expr) => ({ take: "rest", bounds: [from, to] }) as const;
   return [
     { ...loop, within: bounds(low, div(least, divisor)), body: without },
     { ...loop, within: bounds(div(sub(least, divisor), divisor), high), body: within },
   ];
 }
 
-/** The first turn for which a condition holds, and with it for all behind, as a quotient that is rounded down; null of other conditions. */
-function firstWhere({ lhs, op, rhs }: Cond, name: string): { least: Expr; divisor: number } | null {
+/** A quotient, which is rounded down. */
+interface Turn {
+  readonly least: Expr;
+  readonly divisor: number;
+}
+
+/** The first turn for which a condition holds, and with it for all behind; null of other conditions. */
+function firstWhere({ lhs, op, rhs }: Cond, name: string): Turn | null {
   const over = { ">": [lhs, rhs, 0], ">=": [lhs, rhs, 1], "<": [rhs, lhs, 0], "<=": [rhs, lhs, 1] } as const;
   if (op === "==" || op === "!=") return null;
   const [more, less, equal] = over[op];
@@ -80,15 +102,16 @@ function firstWhere({ lhs, op, rhs }: Cond, name: string): { least: Expr; diviso
   const slope = asLinear(difference)?.terms.get(name) ?? 0;
   if (slope <= 0) return null;
   // slope * turn > rest, or turn >= (rest + slope) / slope, rounded down.
-  const rest = simplify(sub({ kind: "mul", lhs: v(name), factor: slope }, difference));
+  const rest = sub(mul(v(name), slope), difference);
   return { least: simplify(add(rest, slope - equal)), divisor: slope };
 }
 
-/** Whether a bound is no less than a quotient, whatever their variables are. */
-function reaches(bound: Expr, least: Expr, divisor: number): boolean {
-  const [end, by] = bound.kind === "div" ? [bound.lhs, bound.divisor] : [bound, 1];
-  if (by !== divisor) return false;
-  const difference = simplify(sub(end, least));
-  const any = [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER] as const;
-  return rangeOf(difference, new Map([...freeVars(difference)].map((name) => [name, any])))[0] >= 0;
+const ANY = [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER] as const;
+
+/** Whether a quotient is no more than another, whatever variables without a range are. */
+function isUpTo(one: Turn, other: Turn, ranges: Ranges): boolean {
+  if (one.divisor !== other.divisor) return false;
+  const difference = simplify(sub(other.least, one.least));
+  const all = [...freeVars(difference)].map((name) => [name, ranges.get(name) ?? ANY] as const);
+  return rangeOf(difference, new Map(all))[0] >= 0;
 }

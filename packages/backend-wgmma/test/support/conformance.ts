@@ -60,6 +60,15 @@ export const attentionOptions: AttentionOptions = {
   draws: { first: 300, count: 4 },
   // A factor that two products read from one stage, and columns that two warpgroups divide.
   scheduled: [
+    // Blocks that share copies of keys and values, whose tiles have as many parts as the longest of them.
+    [
+      "tile=128x128x128 stages=2 regs=24/240 pipelineProducts=on splitMasked=on conditionalRescale=thread laneSums=on cluster=2x1 sched=atomic batchGroup=1",
+      { queries: 300, keys: 280, headDim: 128, dtype: "bf16", heads: 2, causal: true },
+    ],
+    [
+      "tile=64x64x64 warpgroups=1x1 stages=4 regs=24/240 pipelineProducts=on splitMasked=on conditionalRescale=thread cluster=2x1 sched=persistent batchGroup=2",
+      { queries: 200, keys: 290, headDim: 64, dtype: "f16", heads: 2, window: 70 },
+    ],
     [`${reused} sched=persistent`, { ...latent, batch: 2, queries: 20, packHeads: "off" }],
     [`${reused} sched=atomic`, { ...latent, queries: 3, keys: 40, batch: 2, pageSize: 16, causal: true }],
     [`${reused} sched=tiles`, { ...latent, queries: 70, batch: 2, offsets: "both", totalKeys: 200 }],

@@ -2,7 +2,6 @@
 import { add, asLinear, freeVars, mod, sub, substituteExpr, v } from "../tile/expr.ts";
 import { clusterUnits, directed, eachStmt, rewriteStmts, withBody } from "../tile/rewrite.ts";
 import type { Copy, Edge, Expr, Ring, Stmt, TileProgram, Tiles } from "../tile/types.ts";
-import { readsOf } from "../tile/views.ts";
 import type { Pass } from "./pass.ts";
 
 /**
@@ -27,10 +26,9 @@ export const multicastCopies: Pass = {
 
 function share(tiles: Tiles, program: TileProgram, operands: string): Tiles {
   const [m, n] = clusterUnits(program.launch);
+  // Scales are no factors: boxes of them are not shared.
   const factors = new Set(
-    eachStmt(program.body).flatMap((stmt) =>
-      stmt.kind === "mma" ? readsOf(stmt).map(({ buffer }) => buffer) : [],
-    ),
+    eachStmt(program.body).flatMap((stmt) => (stmt.kind === "mma" ? [stmt.b.buffer] : [])),
   );
   const operandOf = ({ src, dst }: Copy): "a" | "b" | null =>
     src.buffer === "A" ? "a" : src.buffer === "B" || factors.has(dst.buffer) ? "b" : null;

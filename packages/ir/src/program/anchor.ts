@@ -63,6 +63,8 @@ export interface Anchor {
   readonly selects: boolean;
   /** Whether it chooses them by their position. */
   readonly masks: boolean;
+  /** Whether it chooses them between two positions, as a sliding window does. */
+  readonly between: boolean;
   /** Whether it rounds positions, as where a row has a head and a query. */
   readonly rounds: boolean;
   /** Whether it applies a soft cap. */
@@ -277,6 +279,7 @@ export function anchorOf(program: AxisProgram): Checked<Anchor> {
     parts,
     selects,
     masks,
+    between: chooses("twice"),
     rounds,
     caps,
     merged,

@@ -24,8 +24,8 @@ export const LEAST_COLUMNS = 32;
 export const isColumnLoop = (stmt: AxisStmt): boolean =>
   stmt.kind === "for" && stmt.body.some(({ kind }) => kind === "for");
 
-/** What an expression has in it: positions, positions that are rounded, selections, selections by position, soft caps. */
-type Found = "position" | "rounds" | "selects" | "masks" | "caps";
+/** What an expression has in it: positions, positions that are rounded, selections, selections by position, one of them in another, soft caps. */
+type Found = "position" | "rounds" | "selects" | "masks" | "twice" | "caps";
 
 /** Whether a map in a statement selects, selects by position, rounds positions, or applies the function of a soft cap. */
 export const choosesElements = (stmt: AxisStmt, how: Exclude<Found, "position">): boolean =>
@@ -40,6 +40,7 @@ export const choosesElements = (stmt: AxisStmt, how: Exclude<Found, "position">)
           if (fn === "select") found.add("selects");
           if (fn === "tanh") found.add("caps");
           if (fn === "floor" && found.has("position")) found.add("rounds");
+          if (fn === "select" && args.slice(2).some((arg) => arg.has("masks"))) found.add("twice");
           // The first two are compared.
           if (fn === "select" && args.slice(0, 2).some((arg) => arg.has("position"))) found.add("masks");
           return found;
