@@ -30,8 +30,14 @@ function share(tiles: Tiles, program: TileProgram, operands: string): Tiles {
   const factors = new Set(
     eachStmt(program.body).flatMap((stmt) => (stmt.kind === "mma" ? [stmt.b.buffer] : [])),
   );
-  const operandOf = ({ src, dst }: Copy): "a" | "b" | null =>
-    src.buffer === "A" ? "a" : src.buffer === "B" || factors.has(dst.buffer) ? "b" : null;
+  // Shares are whole patterns of eight rows, of either axis; schedules answer for those of A and B alone.
+  const divides = ({ dst }: Copy): boolean => dst.extent.every((extent) => extent % (8 * m * n) === 0);
+  const operandOf = (copy: Copy): "a" | "b" | null =>
+    copy.src.buffer === "A"
+      ? "a"
+      : copy.src.buffer === "B" || (factors.has(copy.dst.buffer) && divides(copy))
+        ? "b"
+        : null;
   const axisOf = (copy: Copy): Copy["multicast"] => {
     const vars = freeVars(copy.src.origin[1], freeVars(copy.src.origin[0]));
     const operand = operandOf(copy);
