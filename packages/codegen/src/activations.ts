@@ -40,8 +40,7 @@ function erf(on: Arithmetic, x: F32): F32 {
 }
 
 const table: Readonly<Record<Activation, (on: Arithmetic, x: F32) => F32>> = {
-  // A comparison, not max: max.f32 would turn NaN into 0.
-  relu: (on, x) => on.selectBelow(x, 0, 0, x),
+  relu: (on, x) => on.atLeast(x, 0),
   sigmoid,
   silu: (on, x) => on.mul(x, sigmoid(on, x)),
   tanh,

@@ -1,4 +1,5 @@
 /** Arithmetic of the epilogue on f32 registers. */
+import { hasFeature } from "@tilewright/core";
 import { f32imm } from "@tilewright/ptx";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
@@ -48,6 +49,17 @@ export class Arithmetic {
   /** A constant in a register of its own. */
   register = (x: F32 | number): F32 => (typeof x === "number" ? this.constant(x) : x);
   constant = (x: number): F32 => this.#make((d) => this.#ctx.emit(this.#guard, "mov.f32", d, f32imm(x)));
+
+  /** x, or a limit where x is below it; NaN stays NaN. */
+  atLeast = (x: F32, limit: number): F32 => this.#limited("max.NaN.f32", "setp.lt.f32", x, limit);
+  /** x, or a limit where x is above it; NaN stays NaN. */
+  atMost = (x: F32, limit: number): F32 => this.#limited("min.NaN.f32", "setp.gt.f32", x, limit);
+
+  /** By a comparison on targets whose max and min take the limit instead of NaN. */
+  #limited(mnemonic: string, beyond: "setp.lt.f32" | "setp.gt.f32", x: F32, limit: number): F32 {
+    if (!hasFeature(this.#ctx.target, "max.NaN")) return this.#select(beyond, x, limit, limit, x);
+    return this.#make((d) => this.#ctx.emitAny(this.#guard, mnemonic, d, x, f32imm(limit)));
+  }
 
   /** x < limit ? then : otherwise. A NaN takes `otherwise`. */
   selectBelow = (x: F32, limit: F32 | number, then: F32 | number, otherwise: F32): F32 =>

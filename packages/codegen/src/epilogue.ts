@@ -71,7 +71,7 @@ export function lowerEpilogue(ctx: Context, stmt: Epilogue): void {
     insideBlock,
   );
   const inside = placed(ownedPosition(ctx.values, own, insideBlock));
-  const chain = new StepChain(ctx, stmt, position, inside);
+  const chain = new StepChain(ctx, stmt, own, position, inside);
   const kind = epilogueKind({
     acc: acc.dtype,
     c: stmt.c === null ? null : bufferOf(ctx.program, stmt.c.buffer),

@@ -1,6 +1,7 @@
 /** Elements of a memory dtype as values that the epilogue computes with: loads with conversion, stores with rounding, casts. */
 import { type DType, type EpilogueKind, hasFeature, sizeOf, type Target } from "@tilewright/core";
-import { f32imm, imm, type Operand } from "@tilewright/ptx";
+import { imm, type Operand } from "@tilewright/ptx";
+import { Arithmetic } from "./arithmetic.ts";
 import { readByteFloat, writeByteFloat } from "./bytes.ts";
 import { asOthers, type CachePolicyUse } from "./cachePolicy.ts";
 import { CannotLower } from "./cannotLower.ts";
@@ -306,7 +307,7 @@ export function cast(
   return widened(ctx, guard, dtype, formatOf(dtype).write(ctx, guard, x, saturate));
 }
 
-/** x between two bounds. By comparisons: max.f32 and min.f32 would turn NaN into a bound. */
+/** x between two bounds; NaN stays NaN. */
 export function clamped(
   ctx: Context,
   guard: Pred | null,
@@ -314,11 +315,6 @@ export function clamped(
   low: number,
   high: number,
 ): Reg<"f32"> {
-  const select = (mnemonic: "setp.lt.f32" | "setp.gt.f32", value: Reg<"f32">, bound: number): Reg<"f32"> => {
-    const [p, d] = [ctx.entry.reg("pred", "p"), float(ctx)];
-    ctx.emit(guard, mnemonic, p, value, f32imm(bound));
-    ctx.emit(guard, "selp.f32", d, f32imm(bound), value, p);
-    return d;
-  };
-  return select("setp.gt.f32", select("setp.lt.f32", x, low), high);
+  const on = new Arithmetic(ctx, guard);
+  return on.atMost(on.atLeast(x, low), high);
 }

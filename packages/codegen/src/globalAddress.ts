@@ -59,6 +59,13 @@ export function arrayOf(ctx: Context, name: string): GlobalArray {
   };
 }
 
+/** Bytes that the array of each problem begins at a multiple of, as its pointer is declared. */
+export function arrayAlign({ kernel }: Context, name: string): number {
+  const pointers = [...kernel.params, ...(kernel.row?.fields ?? [])];
+  const found = pointers.find((each) => each.kind === "pointer" && each.name === name);
+  return found?.kind === "pointer" ? found.align : 1;
+}
+
 /** An array in global memory: its parameter, and its strides in bytes (0 along an axis that it does not have). */
 export interface GlobalArray {
   readonly name: string;

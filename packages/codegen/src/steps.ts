@@ -1,13 +1,13 @@
 /** The epilogue's chain of steps on one element at a time, and the reductions that it feeds. */
-import { type DType, type EpilogueStep, mapOf, type Operand } from "@tilewright/core";
-import type { Stmt } from "@tilewright/ir";
+import { type DType, type EpilogueStep, mapOf, type Operand, sizeOf } from "@tilewright/core";
+import { must, type Ownership, registerRun, type Stmt } from "@tilewright/ir";
 import { type AddressOperand, addr, f32imm, imm } from "@tilewright/ptx";
 import { lowerActivation } from "./activations.ts";
 import type { Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
 import { lowerExpression } from "./expressions.ts";
 import { cast, clamped, loadElements, storeElements } from "./formats.ts";
-import { arrayAddress, arrayOf, axisBound, pointer } from "./globalAddress.ts";
+import { arrayAddress, arrayAlign, arrayOf, axisBound, pointer } from "./globalAddress.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { NOWHERE, type ThreadPosition } from "./threads.ts";
 
@@ -45,13 +45,21 @@ export class StepChain {
   readonly #position: ThreadPosition;
   /** The thread's position in shared tiles. */
   readonly #inside: ThreadPosition;
+  readonly #own: Ownership;
   readonly #vectors = new Map<string, F32>();
   /** Whether an expression reads what steps load. */
   readonly #mapped: boolean;
   readonly #partials = new Map<number, Map<string, Partial>>();
 
-  constructor(ctx: Context, stmt: Epilogue, position: ThreadPosition, inside: ThreadPosition) {
+  constructor(
+    ctx: Context,
+    stmt: Epilogue,
+    own: Ownership,
+    position: ThreadPosition,
+    inside: ThreadPosition,
+  ) {
     this.#ctx = ctx;
+    this.#own = own;
     this.#inside = inside;
     this.#stmt = stmt;
     this.#mapped = stmt.steps.some(({ kind }) => kind === "map");
@@ -126,9 +134,20 @@ export class StepChain {
   }
 
   #load(dtype: DType, guard: Pred | null, address: AddressOperand, prefix: string, shared = false): F32 {
+    const [value] = this.#loadRun(dtype, guard, 1, address, prefix, shared);
+    return must(value, "a run has its elements");
+  }
+
+  #loadRun(
+    dtype: DType,
+    guard: Pred | null,
+    count: 1 | 2,
+    address: AddressOperand,
+    prefix: string,
+    shared: boolean,
+  ): readonly F32[] {
     const space = shared ? "shared" : "global";
-    const [value] = loadElements(this.#ctx, guard, "f32", dtype, 1, address, prefix, space);
-    return value as F32;
+    return loadElements(this.#ctx, guard, "f32", dtype, count, address, prefix, space) as readonly F32[];
   }
 
   /** Where an element of what a step reads lies in shared memory; null where bulk copies have not brought it. */
@@ -150,19 +169,37 @@ export class StepChain {
     return d;
   }
 
-  /** The element's value of a vector along m or n: loaded once for all elements that share it, under the bound of that axis alone. */
+  /** The element's value of a vector along m or n: loaded once for all elements that share it, with its neighbour where both are a pair, under the bound of that axis alone. */
   #vector(index: number, along: "m" | "n", dtype: DType, at: Element): F32 {
-    const [row, col] = along === "m" ? [at.row, 0] : [0, at.col];
-    const key = `${index} ${row} ${col}`;
-    const known = this.#vectors.get(key);
+    const axis = along === "m" ? 0 : 1;
+    const place = axis === 0 ? at.row : at.col;
+    const key = (of: number): string => `${index} ${axis} ${of}`;
+    const known = this.#vectors.get(key(place));
     if (known) return known;
+    const count = this.#pairs(index, axis, dtype) ? 2 : 1;
+    const first = place - (place % count);
+    const [row, col] = axis === 0 ? [first, 0] : [0, first];
     const tile = this.#tile(index, row, col);
     // What lies in a tile is there for all its elements: outside of D zeros.
-    const bound = tile === null ? this.#bound(along === "m" ? 0 : 1, row + col) : null;
+    const bound = tile === null ? this.#bound(axis, first) : null;
     const from = tile ?? this.#input(index, row, col);
-    const d = this.#load(dtype, bound, from, "b", tile !== null);
-    this.#vectors.set(key, d);
-    return d;
+    for (const [i, value] of this.#loadRun(dtype, bound, count, from, "b", tile !== null).entries())
+      this.#vectors.set(key(first + i), value);
+    return must(this.#vectors.get(key(place)), "a run has its elements");
+  }
+
+  /** Whether a thread has neighbours along an axis in pairs that are pairs of a vector, too: as many elements before them as make pairs, and a vector of whole pairs. */
+  #pairs(index: number, axis: 0 | 1, dtype: DType): boolean {
+    const ctx = this.#ctx;
+    const { constant, terms } = ctx.linear(this.#stmt.dst.origin[axis]);
+    const { bits } = axis === 0 ? this.#position.row : this.#position.col;
+    const even = [constant, ...terms.values()].every((each) => each % 2 === 0);
+    return (
+      registerRun(axis === 0 ? this.#own.rows : this.#own.cols) % 2 === 0 &&
+      even &&
+      (bits ?? 1) % 2 === 0 &&
+      arrayAlign(ctx, `epilogue${index}`) % (2 * sizeOf(dtype)) === 0
+    );
   }
 
   /** A factor for all elements: a parameter, or one value in device memory. */

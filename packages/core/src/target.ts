@@ -20,6 +20,7 @@ export const features = [
   "mma.e4m3",
   "mma.blockScale",
   "mbarrier",
+  "max.NaN",
   "min.xorsign",
   "tma",
   "tma.gather4",

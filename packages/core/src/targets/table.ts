@@ -47,7 +47,15 @@ const limits = (sm: SmSize): TargetLimits => ({
 // Features accumulate from generation to generation, except for the tensor-core instructions that only one generation has.
 // Volta's own mma (m8n8k4 by quad-pairs) is no `mma.f16`: that means the m16n8 shapes that Turing began.
 const turing: readonly Feature[] = ["ldmatrix", "tanh.approx", "mma.f16", "mma.s8"];
-const ampere: readonly Feature[] = ["cp.async", ...turing, "mma.bf16", "mma.tf32", "mma.f64", "mbarrier"];
+const ampere: readonly Feature[] = [
+  "cp.async",
+  ...turing,
+  "mma.bf16",
+  "mma.tf32",
+  "mma.f64",
+  "mbarrier",
+  "max.NaN",
+];
 /** min and max of magnitudes with the sign of the product (PTX ISA, min). */
 const ampereSmall: readonly Feature[] = [...ampere, "min.xorsign"];
 const ada: readonly Feature[] = [...ampereSmall, "mma.e4m3"];

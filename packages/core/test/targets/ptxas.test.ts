@@ -41,6 +41,7 @@ const samples: Readonly<Record<Feature, string>> = {
   "tcgen05.i8":
     "{ .reg .pred p; setp.eq.b32 p, %r0, %r1; tcgen05.mma.cta_group::1.kind::i8 [%r0], %rd0, %rd1, %r1, p; }",
   tcgen05: "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r0], 128;",
+  "max.NaN": "max.NaN.f32 %f0, %f1, %f2;",
   "min.xorsign": "min.xorsign.abs.f32 %f0, %f1, %f2;",
   clc: "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r0], [%r1];",
   pdl: "griddepcontrol.wait;",
