@@ -27,21 +27,36 @@ import { type Attempts, attemptsBy, type Trial, trialsOf, waysOf, wholePanels } 
 /** Instructions of f16 take as long as those of bf16. */
 const timedAs = (dtype: DType): DType => (dtype === "f16" ? "bf16" : dtype);
 
-/** The shipped schedule of this size, these dtypes and sums, whose epilogue reads as many matrices; none has factors of blocks. Of 16 bits in every layout, where 128x320 alone is slower with a B that lies along n. */
-function winnerOf(problem: Problem, target: Target, machine: Machine): readonly Schedule[] {
+/** A schedule from the store, and whether it was timed with the problem's own epilogue, beside which its kernel spills nothing. */
+interface Winner {
+  readonly schedule: Schedule;
+  readonly own: boolean;
+}
+
+/** Steps as text, in which f16 stands for what bf16 is timed as. */
+const stepsText = ({ epilogue, c }: Problem): string =>
+  JSON.stringify([c === null, epilogue], (_, value) => (value === "f16" ? timedAs(value) : value));
+
+/**
+ * The shipped schedule of this size, these dtypes and sums: with this epilogue, else with none where this one reads no matrices. None has factors of blocks. Of 16 bits in every layout, where
+ * 128x320 alone is slower with a B that lies along n.
+ */
+function winnerOf(problem: Problem, target: Target, machine: Machine): Winner | null {
   const { a, b, batch } = problem;
-  const winner = shippedFor("wgmma", problem, target, machine).find(
-    ({ problem: own }) =>
-      own.a.dtype === timedAs(a.dtype) &&
-      own.precision === problem.precision &&
-      sourceMatrices(own).length === sourceMatrices(problem).length,
+  if (a.dtype !== b.dtype || batch.kind !== "none" || problem.blockScales) return null;
+  const timed = shippedFor("wgmma", problem, target, machine).filter(
+    ({ problem: of }) => of.a.dtype === timedAs(a.dtype) && of.precision === problem.precision,
   );
-  if (winner === undefined || a.dtype !== b.dtype || batch.kind !== "none" || problem.blockScales) return [];
+  const steps = stepsText(problem);
+  const same = timed.find(({ problem: of }) => stepsText(of) === steps);
+  const plain = timed.find(({ problem: of }) => of.epilogue.length === 0 && of.c === null);
+  const winner = same ?? (sourceMatrices(problem).length === 0 ? plain : undefined);
+  if (winner === undefined) return null;
   const schedule = storedSchedule(scheduleModel, winner.entry.schedule);
   const { tileN, groupsN } = readSchedule(schedule);
   return isKMajor(problem) || (!needsKMajor(problem) && wholePanels(problem, tileN / groupsN, false))
-    ? [schedule]
-    : [];
+    ? { schedule, own: winner === same }
+    : null;
 }
 
 /** A trial, and what became of it so far by one of the problem's ways. */
@@ -51,45 +66,49 @@ interface Attempt {
 }
 
 /** The stored winner, then what is tried in the order of its predicted time, those alike in the order of the space. By bulk copies and stores first, by threads where those do not serve. */
-export const spaceOf = (problem: Problem, target: Target, machine: Machine): SearchSpace<Attempt> => ({
-  winners: winnerOf(problem, target, machine),
-  *candidates() {
-    for (const rivals of waysOf(problem))
-      yield rivals.flatMap((way) => {
-        const { transpose } = readSchedule({ ...defaultSchedule(scheduleModel), ...way });
-        const seen = afterTransposing(problem, transpose);
-        const of = attemptsBy(way, seen, target);
-        return trialsOf(seen, machine).map((trial) => ({ trial, of }));
-      });
-  },
-  shape: ({ trial: { form, split } }) => ({ tile: form.tile, split }),
-  // Of a tile and a chunk the bound is that of one kernel, however its blocks come to tiles.
-  bound({ trial: { form, tileK, spread, split }, of }) {
-    const { ahead, sched, direct, reduction } = spread;
-    return {
-      key: `${of.name} ${form.tile} ${form.groups} ${form.pingPong} ${form.swapAB} ${tileK} ${ahead}`,
-      kernel() {
-        const s = of.read({ form, tileK, split: 1, spread: { ...of.plain, ahead } });
-        return s && { ...kernelOf(problem, s, target, s.room), residents: s.room.residents };
-      },
-      spread: ({ residents }) => ({
-        split,
-        alone: sched === "persistent" || (residents === 1 && !direct),
-        combine: [reduction],
-      }),
-    };
-  },
-  complete({ trial, of }) {
-    const s = of.read(trial);
-    return (
-      s && {
-        schedule: () => of.write(trial, s),
-        timeUs: predict(problem, kernelOf(problem, s, target, s.room), machine).timeUs,
-      }
-    );
-  },
-  offer: (schedule) => roomy(problem, schedule, target),
-});
+export function spaceOf(problem: Problem, target: Target, machine: Machine): SearchSpace<Attempt> {
+  const winner = winnerOf(problem, target, machine);
+  return {
+    winners: winner === null ? [] : [winner.schedule],
+    *candidates() {
+      for (const rivals of waysOf(problem))
+        yield rivals.flatMap((way) => {
+          const { transpose } = readSchedule({ ...defaultSchedule(scheduleModel), ...way });
+          const seen = afterTransposing(problem, transpose);
+          const of = attemptsBy(way, seen, target);
+          return trialsOf(seen, machine).map((trial) => ({ trial, of }));
+        });
+    },
+    shape: ({ trial: { form, split } }) => ({ tile: form.tile, split }),
+    // Of a tile and a chunk the bound is that of one kernel, however its blocks come to tiles.
+    bound({ trial: { form, tileK, spread, split }, of }) {
+      const { ahead, sched, direct, reduction } = spread;
+      return {
+        key: `${of.name} ${form.tile} ${form.groups} ${form.pingPong} ${form.swapAB} ${tileK} ${ahead}`,
+        kernel() {
+          const s = of.read({ form, tileK, split: 1, spread: { ...of.plain, ahead } });
+          return s && { ...kernelOf(problem, s, target, s.room), residents: s.room.residents };
+        },
+        spread: ({ residents }) => ({
+          split,
+          alone: sched === "persistent" || (residents === 1 && !direct),
+          combine: [reduction],
+        }),
+      };
+    },
+    complete({ trial, of }) {
+      const s = of.read(trial);
+      return (
+        s && {
+          schedule: () => of.write(trial, s),
+          timeUs: predict(problem, kernelOf(problem, s, target, s.room), machine).timeUs,
+        }
+      );
+    },
+    offer: (schedule) =>
+      winner?.own === true && schedule === winner.schedule ? [schedule] : roomy(problem, schedule, target),
+  };
+}
 
 /**
  * Registers for what an epilogue reads and computes beside the sums: 112 of them spill 48 and 128 spill 56 bytes as a block is launched, 160 and 192 of them 12 to 40 under any budget

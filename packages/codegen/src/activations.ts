@@ -44,11 +44,11 @@ const table: Readonly<Record<Activation, (on: Arithmetic, x: F32) => F32>> = {
   sigmoid,
   silu: (on, x) => on.mul(x, sigmoid(on, x)),
   tanh,
-  // x/2 (1 + tanh u) is x sigmoid(2u).
+  // x/2 (1 + tanh u) is x sigmoid(2u), and 2u is x times a polynomial of its square.
   gelu_tanh(on, x) {
-    const cube = on.mul(on.mul(x, x), x);
-    const u = on.mul(on.fma(cube, 0.044715, x), 2 * Math.sqrt(2 / Math.PI));
-    return on.mul(x, sigmoid(on, u));
+    const scale = -2 * Math.sqrt(2 / Math.PI) * Math.LOG2E;
+    const power = on.exp2Ftz(on.mul(on.fma(on.mul(x, x), scale * 0.044715, scale), x));
+    return on.mul(x, on.reciprocalFtz(on.add(power, 1)));
   },
   gelu(on, x) {
     const half = on.mul(x, 0.5);

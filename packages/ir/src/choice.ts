@@ -1,6 +1,6 @@
 /** Where a schedule is from: given, measured, or the model's; and which measured ones count. */
 import type { Checked, Diagnostic, Problem, Target, Tuned } from "@tilewright/core";
-import { ok } from "@tilewright/core";
+import { ok, printProblem } from "@tilewright/core";
 import type { Backend } from "./backend.ts";
 import { inSplitOrder } from "./determinism.ts";
 import type { Machine } from "./model/machine.ts";
@@ -65,7 +65,7 @@ export function tunedPlan(
   return { plan: null, choice: { from: "model", tuned: null, refused } };
 }
 
-/** Whether what a backend put first is a shipped schedule: each field that its entry names is as it says. What backends add to one (an epilogue's way, say) is theirs. */
+/** Whether what a backend put first is a shipped schedule: each field that its entry names is as it says. What backends add to one (an epilogue's way, say) is theirs. An entry of the problem itself goes before others. */
 export function shippedChoice(
   { backend, text }: Plan,
   problem: Problem,
@@ -74,5 +74,7 @@ export function shippedChoice(
 ): Tuned | null {
   const fields = new Set(text.split(" "));
   const named = ({ entry }: Tuned): boolean => entry.schedule.split(" ").every((field) => fields.has(field));
-  return shippedFor(backend.id, problem, target, machine).find(named) ?? null;
+  const found = shippedFor(backend.id, problem, target, machine).filter(named);
+  const asked = printProblem(problem);
+  return found.find((tuned) => printProblem(tuned.problem) === asked) ?? found[0] ?? null;
 }

@@ -51,7 +51,7 @@ const byTanh = (x: number, value: number): number =>
 
 /** One row per activation. gelu is the exact one, x/2 (1 + erf(x / sqrt 2)). */
 export const activations: Readonly<Record<Activation, ActivationRow>> = {
-  // -0 and NaN stay what they are.
+  // NaN stays NaN.
   relu: { value: (x) => (x < 0 ? 0 : x), slope: 1, error: null },
   gelu: { value: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)), slope: 1.13, error: byExponential },
   gelu_tanh: { value: geluTanh, slope: 1.13, error: byExponential },
