@@ -24,6 +24,7 @@ import {
   sizeOf,
   storageFromBytes,
   storesMatrix,
+  vectorAlign,
 } from "@tilewright/core";
 import { type Artifact, TENSOR_ALIGN } from "@tilewright/ir";
 import {
@@ -367,11 +368,11 @@ function alignOf(problem: Problem, name: string): number {
   if (name === "a" || name === "b" || name === "d") return problem[name].align;
   if (name === "c") return Math.max(problem.c?.align ?? 1, 1);
   if (name === "sfa" || name === "sfb") return SCALE_ALIGN;
-  const step = problem.epilogue[Number(name.slice("epilogue".length))];
+  const index = Number(name.slice("epilogue".length));
+  const step = problem.epilogue[index];
   if (step === undefined) return ALLOCATION_ALIGN;
   if ("operand" in step) return step.operand.align;
-  // A vector or a single value is aligned to its elements.
-  return "dtype" in step ? sizeOf(step.dtype) : ALLOCATION_ALIGN;
+  return "dtype" in step ? vectorAlign(problem, index) : ALLOCATION_ALIGN;
 }
 
 /** Where lines of a group's part of an output stand in the group's own bytes, and in the buffer: rows of D that an index names have one place. */

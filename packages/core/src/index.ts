@@ -124,6 +124,7 @@ export {
   symbolicSizes,
 } from "./problem/symbolic.ts";
 export * from "./problem/text.ts";
+export { vectorAlign } from "./problem/vectorAlign.ts";
 export {
   codeValue,
   isWeightType,

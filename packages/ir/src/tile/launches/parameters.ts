@@ -1,22 +1,17 @@
 /** Parameters of a program's kernels, as the manifest lists them, and rows of the table of a grouped problem. */
 import {
-  batchAxes,
   type EpilogueStep,
   expertRowsOf,
   type GroupField,
   type GroupRow,
-  groupStrides,
   isLaunchScalar,
   type ParamSpec,
-  type Problem,
   roundUp,
   type SizeName,
   sizeExpr,
-  sizeMultiple,
-  sizeOf,
   stepBuffer,
-  stepMatrix,
   symbolicSizes,
+  vectorAlign,
   WORKSPACE_ALIGN,
 } from "@tilewright/core";
 import { eachStmt } from "../rewrite.ts";
@@ -159,19 +154,6 @@ export function operandPointers(program: TileProgram): readonly OperandParam[] {
     offset += 8;
   });
   return out;
-}
-
-/** Bytes that a step's vector begins at a multiple of, in each problem: two elements where it is made of pairs, which threads load at once, else one; one of single values and indices, too. */
-function vectorAlign(problem: Problem, index: number): number {
-  const name = `epilogue${index}` as const;
-  const step = problem.epilogue[index];
-  const size = step !== undefined && "dtype" in step ? sizeOf(step.dtype) : 1;
-  const matrix = stepMatrix(problem, index);
-  if (matrix === null) return size;
-  const { row, group } = groupStrides(problem, name);
-  const apart = [row / size, group / size, ...batchAxes(problem, name).map(({ stride }) => stride)];
-  const pairs = [sizeMultiple(problem, matrix.across === 0 ? "n" : "m"), ...apart].every((n) => n % 2 === 0);
-  return pairs ? 2 * size : size;
 }
 
 /** What a step does with its own buffer; null for steps without one. */
