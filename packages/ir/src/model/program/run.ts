@@ -7,6 +7,7 @@ import { evaluateCond } from "../../tile/cond.ts";
 import { elementSources, isElementStmt } from "../../tile/elements.ts";
 import type { Env } from "../../tile/expr.ts";
 import { vectorsPerThread } from "../../tile/ownership.ts";
+import { clusterUnits } from "../../tile/rewrite.ts";
 import { movesTensor } from "../../tile/tensor.ts";
 import type { Stmt, TileProgram, View } from "../../tile/types.ts";
 import { FRAGMENTS_BESIDE } from "../issue.ts";
@@ -78,6 +79,12 @@ export function runProgram(program: TileProgram, machine: Machine, options: RunO
   const buffers = new Map(program.buffers.map((buffer) => [buffer.name, buffer]));
   const rings = new Map(program.rings.map((ring) => [ring.name, ring]));
   const shared = unitsOf();
+  // One block stands for all of a cluster: as many arrive at its barriers as it does at theirs.
+  const [m, n] = clusterUnits(program.launch);
+  const senders = {
+    ...{ own: 1, leader: 1, cluster: 1, first: m * n },
+    ...{ "peers-m": m, "peers-n": n, "peers-mn": m + n - 1 },
+  } as const;
   const counted = { flops: 0, sharedBytes: 0, loadedBytes: 0, storedBytes: 0 };
   const sizes = sizesOf(program.problem);
   const load = machine.loadNs * ghz;
@@ -268,7 +275,7 @@ export function runProgram(program: TileProgram, machine: Machine, options: RunO
           };
           barrierOf(stmt.barrier).arrive(
             stmt.by === "copies" ? Math.max(now, copied) : now,
-            arrivals[stmt.by],
+            arrivals[stmt.by] * senders[stmt.to],
           );
           return;
         }
