@@ -113,6 +113,12 @@ function listed(file: string): readonly Stored[] {
 export const wide = (): readonly Stored[] =>
   ["", "-16-bits", "-others"].flatMap((part) => listed(`2026-11-30-h200-wide-search${part}`));
 
+/** Some of each problem, most of them the model's first. */
+export const narrow = (): readonly Stored[] =>
+  ["first-candidates", "first-candidates-2", "informed-choice"].flatMap((name) =>
+    listed(`2026-11-30-h200-${name}`),
+  );
+
 /** Sets timed since warpgroups' threads that transpose store to more banks at once, which is 1.4 to 1.7 times as fast. */
 const transposedFast = new Set(["20261214", "20261216", "20261217", "20261218", "20261219", "tf32 rows"]);
 

@@ -56,7 +56,7 @@ const products: Backend = {
   supports,
   accepts,
   claims,
-  schedules: searching("mma", spaceOf, isLegal),
+  schedules: searching("mma", spaceOf, isLegal, modelKernel),
   chains: chainSchedules,
   check: checkSchedule,
   engine: "mma",

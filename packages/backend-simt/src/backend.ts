@@ -27,7 +27,7 @@ const products: Backend = {
   ladders,
   supports,
   accepts,
-  schedules: searching("fma", spaceOf, isLegal),
+  schedules: searching("fma", spaceOf, isLegal, modelKernel),
   engine: "fma",
   kernel: modelKernel,
   check: checkSchedule,

@@ -7,6 +7,7 @@ import { inSplitOrder } from "./determinism.ts";
 import type { Machine } from "./model/machine.ts";
 import { constantsOf, usualMachine } from "./model/machines.ts";
 import { leastTime, type Prediction, predict } from "./model/predict.ts";
+import { informed } from "./model/residuals.ts";
 import { parseSchedule, printSchedule, scheduleFromRecord } from "./schedule/codec.ts";
 import { nearestLegal, shortText } from "./schedule/nearestLegal.ts";
 import { productOf } from "./tile/gated.ts";
@@ -149,7 +150,8 @@ export function predictionOf(
   const even = evenProblem(problem);
   const kernel = backend.kernel?.(even, schedule, target);
   if (kernel === undefined || machine.flopsPerCycle[kernel.engine] === undefined) return null;
-  return predict(productOf(even), kernel, machine);
+  const product = productOf(even);
+  return informed(product, kernel, machine, predict(product, kernel, machine));
 }
 
 /**

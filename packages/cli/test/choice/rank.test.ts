@@ -33,7 +33,9 @@ test("the causes of each prediction sum to its time", () => {
     for (const { text, prediction } of take(ranked(arch, sizes, dtype, gpu), 20)) {
       const sum = causes.reduce((total, cause) => total + (prediction?.causes[cause] ?? 0), 0);
       expect(sum, text).toBeCloseTo(prediction?.timeUs ?? Number.NaN, 6);
-      expect(Math.min(...Object.values(prediction?.causes ?? {})), text).toBeGreaterThanOrEqual(0);
+      // What measured kernels say of the others may be less.
+      const { residual: _, ...own } = { ...prediction?.causes };
+      expect(Math.min(...Object.values(own)), text).toBeGreaterThanOrEqual(0);
     }
 });
 

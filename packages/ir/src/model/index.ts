@@ -15,5 +15,6 @@ export { kernelOf } from "./ofProgram.ts";
 export { type Cause, causes, leastTime, type Prediction, predict } from "./predict.ts";
 export { predictProgram } from "./program/predict.ts";
 export { type BoundedTile, inOrder, kernelBound, tileBound } from "./search.ts";
+export { informed, isInformed, residualRange, residualShares, residualTerms, routeOf } from "./residuals.ts";
 export { shippedFor } from "./shipped.ts";
 export { epilogueLoadOf, type SourceMatrix, sourceMatrices } from "./source.ts";

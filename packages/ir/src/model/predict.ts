@@ -17,7 +17,8 @@ import { firstBytes, memoryBytes, shortRuns, slowWrites, transposingTime } from 
 
 /**
  * What time goes to: products; what threads compute of elements between products beyond what these hide; what a chunk takes longer than its products, by the unit that it waits for (`latency`: ring and hand-overs, which no unit explains); SMs that
- * have no tile in the last round; starts of blocks with their first loads; epilogues; reductions of split tiles; DRAM beyond what the SMs take; the launch.
+ * have no tile in the last round; starts of blocks with their first loads; epilogues; reductions of split tiles; DRAM beyond what the SMs take; the launch; what measured
+ * kernels of other problems say that the rest of these have too little or, below 0, too much (model/residuals.ts).
  */
 export const causes = [
   "multiply",
@@ -32,6 +33,7 @@ export const causes = [
   "reduction",
   "DRAM",
   "launch",
+  "residual",
 ] as const;
 export type Cause = (typeof causes)[number];
 export type Causes = Readonly<Record<Cause, number>>;
@@ -232,6 +234,7 @@ function runAt(problem: Problem, kernel: ModelKernel, machine: Machine, ghz: num
       reduction: reductionUs,
       DRAM: wholeUs - smUs + transposingUs,
       launch: launchUs,
+      residual: 0,
     },
     busyUs: {
       multiply: busy(chunk.multiply),

@@ -163,6 +163,7 @@ function predictRun(program: TileProgram, machine: Machine, residents: number): 
     reduction: 0,
     DRAM: run.wholeUs - run.smUs,
     launch: launchUs,
+    residual: 0,
   };
   const named: readonly (readonly [Bound, number])[] = [
     ["multiply", multiply],
