@@ -56,7 +56,7 @@ const products: Backend = {
   supports,
   accepts,
   claims,
-  schedules: searching("mma", spaceOf, isLegal, modelKernel),
+  schedules: searching("mma", spaceOf, isLegal),
   chains: chainSchedules,
   check: checkSchedule,
   engine: "mma",

@@ -16,6 +16,7 @@ import {
 import {
   type Atom,
   type BoundedTile,
+  completedBy,
   defaultSchedule,
   type Machine,
   proposedAtLaunch,
@@ -341,7 +342,7 @@ export function spaceOf(problem: Problem, target: Target, machine: Machine): Sea
       if (whole === null) return null;
       const among = sliced(problem, staged(problem, notInterleaved(problem, whole), target), target, machine);
       const schedule = clustered(problem, among, target, machine);
-      return { schedule: () => schedule, timeUs: estimate(problem, schedule, target, machine).timeUs };
+      return completedBy(problem, modelKernel(problem, schedule, target), machine, () => schedule);
     },
     alike: ALIKE,
     offer(schedule) {

@@ -27,7 +27,7 @@ const products: Backend = {
   ladders,
   supports,
   accepts,
-  schedules: searching("fma", spaceOf, isLegal, modelKernel),
+  schedules: searching("fma", spaceOf, isLegal),
   engine: "fma",
   kernel: modelKernel,
   check: checkSchedule,

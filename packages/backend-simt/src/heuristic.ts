@@ -2,10 +2,10 @@
 import { hasFeature, type MatrixLayout, type Problem, type Schedule, type Target } from "@tilewright/core";
 import {
   type Completed,
+  completedBy,
   defaultSchedule,
   type Machine,
   MOST_COPIED,
-  predict,
   proposedAtLaunch,
   type SearchSpace,
   shippedFor,
@@ -174,13 +174,13 @@ function* trialsOf(problem: Problem, target: Target, machine: Machine): Generato
 
 /** In a cluster blocks meet without a way through memory, and with the same bits each time: where there are clusters of so many, and the model finds that faster. */
 function clustered(problem: Problem, schedule: Schedule, target: Target, machine: Machine): Completed {
-  const timeOf = (of: Schedule): number => predict(problem, modelKernel(problem, of, target), machine).timeUs;
-  const alone = { schedule: () => schedule, timeUs: timeOf(schedule) };
+  const completed = (of: Schedule): Completed =>
+    completedBy(problem, modelKernel(problem, of, target), machine, () => of);
+  const alone = completed(schedule);
   const { split } = readSchedule(schedule);
   if (split === 1 || split > target.limits.maxClusterSize) return alone;
-  const among = { ...schedule, reduction: "cluster" };
-  const timeUs = timeOf(among);
-  return timeUs < alone.timeUs && isLegal(problem, among, target) ? { schedule: () => among, timeUs } : alone;
+  const among = completed({ ...schedule, reduction: "cluster" });
+  return among.timeUs < alone.timeUs && isLegal(problem, among.schedule(), target) ? among : alone;
 }
 
 /** The stored winner, then candidates by estimated time; ties keep the order of the space. */

@@ -48,7 +48,7 @@ const products: Backend = {
   ladders,
   supports,
   accepts,
-  schedules: searching("tcgen05", spaceOf, isLegal, modelKernel),
+  schedules: searching("tcgen05", spaceOf, isLegal),
   chains: chainSchedules,
   check: checkSchedule,
   engine: "tcgen05",

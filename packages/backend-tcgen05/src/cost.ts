@@ -5,7 +5,6 @@ import {
   type Machine,
   type ModelKernel,
   plainKernel,
-  predict,
   splitChunks,
   TENSOR_LANES,
 } from "@tilewright/ir";
@@ -63,7 +62,3 @@ export function modelKernel(problem: Problem, schedule: Schedule): ModelKernel {
     raster: s.raster,
   };
 }
-
-/** Predicted time in microseconds. */
-export const estimateTime = (problem: Problem, schedule: Schedule, machine: Machine): number =>
-  predict(problem, modelKernel(problem, schedule), machine).timeUs;

@@ -11,6 +11,7 @@ import {
 } from "@tilewright/core";
 import {
   type BoundedTile,
+  completedBy,
   defaultSchedule,
   type Machine,
   type SearchSpace,
@@ -19,7 +20,7 @@ import {
   tensorAccessFault,
 } from "@tilewright/ir";
 import { accumulatorOf, overlappedColumnsThatFit } from "./accumulators.ts";
-import { estimateTime, persistentUnits } from "./cost.ts";
+import { modelKernel, persistentUnits } from "./cost.ts";
 import { factorColumns } from "./footprint.ts";
 import { acceptedKind } from "./nest.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
@@ -101,10 +102,7 @@ interface Trial extends BoundedTile {
 export const spaceOf = (problem: Problem, target: Target, machine: Machine): SearchSpace<Trial> => ({
   candidates: () => [trialsOf(problem, target, machine)],
   shape: (trial) => trial,
-  complete: ({ schedule }) => ({
-    schedule: () => schedule,
-    timeUs: estimateTime(problem, schedule, machine),
-  }),
+  complete: ({ schedule }) => completedBy(problem, modelKernel(problem, schedule), machine, () => schedule),
 });
 
 function trialsOf(problem: Problem, target: Target, machine: Machine): readonly Trial[] {

@@ -53,7 +53,7 @@ const products: Backend = {
   ladders,
   supports,
   accepts,
-  schedules: searching("wgmma", spaceOf, isLegal, modelKernel),
+  schedules: searching("wgmma", spaceOf, isLegal),
   chains: chainSchedules,
   check: checkSchedule,
   engine: "wgmma",

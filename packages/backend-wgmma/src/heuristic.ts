@@ -9,10 +9,10 @@ import {
 } from "@tilewright/core";
 import {
   afterTransposing,
+  completedBy,
   defaultSchedule,
   epilogueWork,
   type Machine,
-  predict,
   type SearchSpace,
   shippedFor,
   sourceMatrices,
@@ -99,10 +99,7 @@ export function spaceOf(problem: Problem, target: Target, machine: Machine): Sea
     complete({ trial, of }) {
       const s = of.read(trial);
       return (
-        s && {
-          schedule: () => of.write(trial, s),
-          timeUs: predict(problem, kernelOf(problem, s, target, s.room), machine).timeUs,
-        }
+        s && completedBy(problem, kernelOf(problem, s, target, s.room), machine, () => of.write(trial, s))
       );
     },
     offer: (schedule) =>

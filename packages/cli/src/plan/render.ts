@@ -89,7 +89,7 @@ function renderPrediction(plan: Plan): string {
     [
       "of it",
       Object.entries(causes)
-        .filter(([, value]) => value >= LEAST_SHARE * timeUs)
+        .filter(([, value]) => Math.abs(value) >= LEAST_SHARE * timeUs)
         .sort(([, x], [, y]) => y - x)
         .map(([cause, value]) => `${cause} ${us(value)}`)
         .join(", "),

@@ -17,10 +17,23 @@ interface BoundedKernel {
   readonly spread: (kernel: ModelKernel) => BoundedSpread;
 }
 
-/** A candidate's schedule, and the microseconds that the model predicts for it. */
+/** A candidate's schedule, the microseconds that the model predicts for it, and what measured kernels leave of them. */
 export interface Completed {
   readonly schedule: () => Schedule;
   readonly timeUs: number;
+  readonly informedUs: () => number;
+}
+
+/** The same of the kernel that a schedule makes. */
+export function completedBy(
+  problem: Problem,
+  kernel: ModelKernel,
+  machine: Machine,
+  schedule: () => Schedule,
+): Completed {
+  const prediction = predict(problem, kernel, machine);
+  const informedUs = (): number => informed(problem, kernel, machine, prediction).timeUs;
+  return { schedule, timeUs: prediction.timeUs, informedUs };
 }
 
 /** What a backend has to offer for a problem. */
@@ -45,7 +58,6 @@ export function searching<C>(
   engine: Engine,
   spaceOf: (problem: Problem, target: Target, machine: Machine) => SearchSpace<C>,
   isLegal: (problem: Problem, schedule: Schedule, target: Target) => boolean,
-  kernelOf: (problem: Problem, schedule: Schedule, target: Target) => ModelKernel,
 ): Backend["schedules"] {
   return function* (problem, target, machine = usualMachine(target), mostUs = Number.POSITIVE_INFINITY) {
     const space = spaceOf(problem, target, machine);
@@ -73,13 +85,9 @@ export function searching<C>(
     for (const schedule of space.winners ?? []) yield* offer(schedule).filter(legal);
     const informs = isInformed(problem, machine);
     const most = informs ? mostUs / Math.exp(residualRange.least) : mostUs;
-    const timeOf = (schedule: Schedule): number => {
-      const kernel = kernelOf(problem, schedule, target);
-      return informed(problem, kernel, machine, predict(problem, kernel, machine)).timeUs;
-    };
     for (const list of space.candidates()) {
       const ranked = inOrder(list, bounds, complete, ({ timeUs }) => rankOf(timeUs), rankOf(most));
-      const schedules = informs ? reordered(ranked, timeOf, mostUs) : written(ranked);
+      const schedules = informs ? reordered(ranked, rankOf, mostUs) : written(ranked);
       for (const schedule of schedules) yield* offer(schedule).filter(legal);
     }
   };
@@ -96,16 +104,17 @@ const NEAR = 1.25;
 /** The first ones by the time that measured kernels of other problems leave of their prediction, then the others as they come; none that would take more than `mostUs`. */
 function* reordered(
   ranked: Generator<Completed>,
-  timeOf: (schedule: Schedule) => number,
+  rankOf: (us: number) => number,
   mostUs: number,
 ): Generator<Schedule> {
-  const first: { readonly schedule: Schedule; readonly us: number }[] = [];
+  const first: { readonly schedule: () => Schedule; readonly us: number }[] = [];
   let next = ranked.next();
   const near = next.done ? 0 : NEAR * next.value.timeUs;
   for (; !next.done && first.length < INFORMED && next.value.timeUs <= near; next = ranked.next()) {
-    const schedule = next.value.schedule();
-    first.push({ schedule, us: timeOf(schedule) });
+    const { schedule, informedUs } = next.value;
+    first.push({ schedule, us: informedUs() });
   }
-  for (const { schedule, us } of first.sort((x, y) => x.us - y.us)) if (us <= mostUs) yield schedule;
+  for (const { schedule, us } of first.sort((x, y) => rankOf(x.us) - rankOf(y.us)))
+    if (us <= mostUs) yield schedule();
   for (; !next.done; next = ranked.next()) if (next.value.timeUs <= mostUs) yield next.value.schedule();
 }
