@@ -16,8 +16,8 @@ import {
   parseSchedule,
   predict,
   residualRange,
-  residualShares,
   residualTerms,
+  residualValues,
   routeOf,
 } from "@tilewright/ir";
 import { compiler } from "../../packages/cli/src/compiler.ts";
@@ -68,7 +68,7 @@ function kernelOf(one: Stored, isWide: boolean): readonly Kernel[] {
       route: routeOf(kernel),
       us,
       predicted: prediction.timeUs,
-      shares: residualShares(even, kernel, machine, prediction),
+      shares: residualValues(even, kernel, machine, prediction),
     },
   ];
 }

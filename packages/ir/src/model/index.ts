@@ -14,7 +14,7 @@ export { constantsOf, machineOf, machines, type UsedConstant, usualMachine } fro
 export { kernelOf } from "./ofProgram.ts";
 export { type Cause, causes, leastTime, type Prediction, predict } from "./predict.ts";
 export { predictProgram } from "./program/predict.ts";
-export { informed, isInformed, residualRange, residualShares, residualTerms, routeOf } from "./residuals.ts";
+export { informed, isInformed, residualRange, residualTerms, residualValues, routeOf } from "./residuals.ts";
 export { type BoundedTile, inOrder, kernelBound, tileBound } from "./search.ts";
 export { shippedFor } from "./shipped.ts";
 export { epilogueLoadOf, type SourceMatrix, sourceMatrices } from "./source.ts";

@@ -64,7 +64,7 @@ export function routeOf({ engine, copyVector, through }: ModelKernel): string {
 }
 
 /** Each term of a kernel over its predicted time. */
-export function residualShares(
+export function residualValues(
   problem: Problem,
   kernel: ModelKernel,
   machine: Machine,
@@ -112,7 +112,7 @@ export function informed(
 ): Prediction {
   const weights = isAlike(problem) ? residualsOf(machine.gpu)?.routes[routeOf(kernel)] : undefined;
   if (weights === undefined) return prediction;
-  const shares = residualShares(problem, kernel, machine, prediction);
+  const shares = residualValues(problem, kernel, machine, prediction);
   const sum = shares.reduce((total, share, at) => total + share * (weights[at] ?? 0), 0);
   const factor = Math.exp(Math.min(residualRange.most, Math.max(residualRange.least, sum)));
   const { timeUs, tflops, busy, causes } = prediction;
