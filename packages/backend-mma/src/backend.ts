@@ -29,6 +29,7 @@ import {
   searching,
   servingGated,
 } from "@tilewright/ir";
+import { atomOf, interleaves, isPacked } from "./atoms.ts";
 import { chainSchedules } from "./chains.ts";
 import { checkSchedule, isLegal } from "./check.ts";
 import { claims } from "./claims.ts";
@@ -38,7 +39,7 @@ import { spaceOf } from "./heuristic.ts";
 import { hints } from "./hints.ts";
 import { ladders } from "./ladders.ts";
 import { lower } from "./lower/lower.ts";
-import { atomOf, interleaves, isPacked, tileProblem } from "./nest.ts";
+import { tileProblem } from "./nest.ts";
 import { loadMatrices } from "./passes/loadMatrices.ts";
 import { refillAtBarrier } from "./passes/refillAtBarrier.ts";
 import { rotateInRoles } from "./passes/rotateInRoles.ts";

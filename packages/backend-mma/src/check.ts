@@ -1,7 +1,7 @@
 /** Legality of a schedule: every reason at once, each with the nearest value that would do. The rules stand in `rules/`, by what they are about. */
 import type { Diagnostic, Problem, Schedule, Target } from "@tilewright/core";
 import { legality, ruleFaults, splitKFaults } from "@tilewright/ir";
-import { atomOf } from "./nest.ts";
+import { atomOf } from "./atoms.ts";
 import { bulkRules } from "./rules/bulk.ts";
 import { copyRules, policyRules, registerPrefetchRules } from "./rules/copies.ts";
 import { launchRules } from "./rules/launches.ts";

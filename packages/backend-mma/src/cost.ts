@@ -17,9 +17,10 @@ import {
   predict,
   splitChunks,
 } from "@tilewright/ir";
-import { acceptedAtom, blockBytes, chunkK, interleaves, interleavesWide } from "./nest.ts";
+import { acceptedAtom, chunkK, interleaves, interleavesWide } from "./atoms.ts";
 import { estimateRegisters, isWidened } from "./registers.ts";
 import { type MmaSchedule, readSchedule, threadsOf } from "./schedule.ts";
+import { blockBytes } from "./sharedMemory.ts";
 import { wordByWord } from "./space.ts";
 
 /** What the model predicts of a schedule on a GPU. */

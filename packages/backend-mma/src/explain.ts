@@ -18,9 +18,10 @@ import {
   runPasses,
   tileAccesses,
 } from "@tilewright/ir";
+import { acceptedAtom, interleaves } from "./atoms.ts";
 import { claims } from "./claims.ts";
 import { movedBytes } from "./cost.ts";
-import { acceptedAtom, interleaves, tileProblem } from "./nest.ts";
+import { tileProblem } from "./nest.ts";
 import { type MmaSchedule, readSchedule } from "./schedule.ts";
 
 /** Remarks on a legal schedule, whose program `passes` bind. */

@@ -27,9 +27,9 @@ import {
   streamPolicies,
   tensorAccessFault,
 } from "@tilewright/ir";
+import { acceptedAtom, interleaves, interleavesWide } from "./atoms.ts";
 import { isLegal } from "./check.ts";
 import { estimate, modelKernel, SECTOR } from "./cost.ts";
-import { acceptedAtom, interleaves, interleavesWide } from "./nest.ts";
 import { estimateRegisters, mostRegisters } from "./registers.ts";
 import { type Copy, type MmaSchedule, readSchedule, scheduleModel, threadsOf } from "./schedule.ts";
 import { SHARED_TILE, type Shape, servesStreamK, shapesFor, splitsFor } from "./space.ts";

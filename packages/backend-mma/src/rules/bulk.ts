@@ -1,7 +1,7 @@
 /** Bulk copies, and the warp of its own that makes them. */
 import { hasFeature, sizeOf } from "@tilewright/core";
 import { tensorAccessFault } from "@tilewright/ir";
-import { widensFragments } from "../nest.ts";
+import { widensFragments } from "../atoms.ts";
 import { type Rule, rule } from "./rule.ts";
 
 export const bulkRules: readonly Rule[] = [

@@ -1,9 +1,10 @@
 /** Shared memory and registers of a block. */
 import { quantizeOf } from "@tilewright/core";
 import type { Atom } from "@tilewright/ir";
-import { blockBytes, chunkK, ringBytes } from "../nest.ts";
+import { chunkK } from "../atoms.ts";
 import { estimateRegisters, mostRegisters, QUANTIZED_REGISTERS, spreadRegisters } from "../registers.ts";
 import { type MmaSchedule, threadsOf } from "../schedule.ts";
+import { blockBytes, ringBytes } from "../sharedMemory.ts";
 import { type Rule, rule } from "./rule.ts";
 
 export const resourceRules: readonly Rule[] = [

@@ -1,7 +1,7 @@
 /** Block-scaled operands: scale factors come in blocks of 128 rows, beside elements that may share bytes. */
 import { SCALE_ROWS } from "@tilewright/core";
 import { nearestMultiple } from "@tilewright/ir";
-import { isPacked } from "../nest.ts";
+import { isPacked } from "../atoms.ts";
 import { type Rule, rule } from "./rule.ts";
 
 export const scaleRules: readonly Rule[] = [

@@ -10,8 +10,8 @@ import {
   WEIGHT_K,
 } from "@tilewright/core";
 import { defaultSchedule } from "@tilewright/ir";
+import { atomOf } from "../../src/atoms.ts";
 import { isLegal } from "../../src/check.ts";
-import { atomOf } from "../../src/nest.ts";
 import { scheduleModel } from "../../src/schedule.ts";
 
 /** A legal schedule: any number of atoms and warps each way, powers of two or not, each optimisation on or off by itself. */
