@@ -99,5 +99,8 @@ export function lossOf(other: Prediction, taken: Prediction): string {
   const lost = (cause: Cause): number => other.causes[cause] - taken.causes[cause];
   const most = causes.reduce((worst, cause) => (lost(cause) > lost(worst) ? cause : worst));
   if (lost(most) <= 0) return "no part of it is slower";
-  return `${most} ${other.causes[most].toFixed(1)} us for ${taken.causes[most].toFixed(1)}`;
+  return `${most} ${tenths(other.causes[most])} us for ${tenths(taken.causes[most])}`;
 }
+
+/** Microseconds with one digit behind the point; none is -0. */
+const tenths = (us: number): string => (Math.round(10 * us) / 10 + 0).toFixed(1);

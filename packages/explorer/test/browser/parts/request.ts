@@ -71,7 +71,7 @@ export async function request(suite: Suite, browser: Browser, url: string): Prom
     for (const cells of rows) {
       assert.match(
         cells[4] ?? "",
-        /^taken$|^[\w ]+ [\d.]+ us for [\d.]+$|^[\d.]+ us faster, less than the model's error$|no part of it is slower|ranked behind/,
+        /^taken$|^[\w ]+ -?[\d.]+ us for -?[\d.]+$|^[\d.]+ us faster, less than the model's error$|no part of it is slower|ranked behind/,
       );
       // A schedule that is legal launches.
       assert.match(cells[6] ?? "", /^[1-9]\d*$/);
