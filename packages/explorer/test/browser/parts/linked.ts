@@ -53,7 +53,7 @@ export async function linked(suite: Suite, browser: Browser, url: string): Promi
       assert.match(await text(shown, ".counted"), /: (\d+) instructions .*; \1 of SASS$/);
       const of = await text(shown, ".counted");
       // Where the cursor stands already, at the first line, a click says nothing new.
-      await shown.click(".stages .sass .cm-line:not(.cm-linked):has-text('MBARRIER.TRY_WAIT')");
+      await shown.click(".stages .sass .cm-line:not(.cm-linked):has-text('EXPECT_TX')");
       await shown.waitForFunction((before) => document.querySelector(".counted")?.textContent !== before, of);
       await shown.close();
     } finally {
