@@ -124,7 +124,7 @@ test("the epilogue loads each bias value once and stores once", () => {
     `
     CHECK: .param .u64 p_epilogue0
     CHECK: ld.param.u64 [[P:%ptr\\d+]], [p_epilogue0];
-    COUNT-8: ld.global.f32 %b
+    COUNT-4: ld.global.v2.f32 {%b
     COUNT-128: st.global.f32
     COUNT-128: selp.f32`,
   );

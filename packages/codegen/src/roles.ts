@@ -9,6 +9,17 @@ import type { StmtOf } from "./engine.ts";
 /** Registers of a thread are given out in units of 8 (PTX ISA, setmaxnreg). */
 const REGISTER_UNIT = 8;
 
+/** Registers that a block of all a kernel's threads leaves each of them. */
+const launchedRegisters = ({ target, program }: Context): number =>
+  Math.floor(target.limits.registersPerBlock / program.launch.threads / REGISTER_UNIT) * REGISTER_UNIT;
+
+/** Registers of a thread of the role at hand. */
+export const registersOf = (ctx: Context): number =>
+  Math.min(
+    ctx.values.role.registers ?? launchedRegisters(ctx),
+    ctx.kernel.maxnreg ?? ctx.target.limits.maxRegistersPerThread,
+  );
+
 /** Number of the warp in its block, as a value that is the same for all its lanes and known to be. */
 const warpNumber = (ctx: Context): Reg<"u32"> =>
   ctx.invariant("warp of the block", (code) => {
@@ -38,10 +49,7 @@ export function lowerRole(
     ctx.emit(follows, "bra", end);
   }
   if (stmt.registers !== null) {
-    const launched =
-      Math.floor(ctx.target.limits.registersPerBlock / ctx.program.launch.threads / REGISTER_UNIT) *
-      REGISTER_UNIT;
-    const way = stmt.registers < launched ? "dec" : "inc";
+    const way = stmt.registers < launchedRegisters(ctx) ? "dec" : "inc";
     ctx.emitAny(null, `setmaxnreg.${way}.sync.aligned.u32`, imm(stmt.registers));
   }
   if (stmt.elected === true) {
@@ -58,7 +66,8 @@ export function lowerRole(
       ctx.emit(rest, "bra", end);
     }
   }
-  ctx.roleScope({ first: stmt.first, warps: stmt.warps }, () => lower(stmt.body));
+  const { first, warps, registers } = stmt;
+  ctx.roleScope({ first, warps, ...(registers === null ? {} : { registers }) }, () => lower(stmt.body));
   ctx.acting = null;
   ctx.body.label(end);
   // Tensor memory is given back behind the roles, by whole warps.

@@ -1,6 +1,6 @@
 /** The epilogue's chain of steps on one element at a time, and the reductions that it feeds. */
 import { type DType, type EpilogueStep, mapOf, type Operand, sizeOf } from "@tilewright/core";
-import { must, type Ownership, registerRun, type Stmt } from "@tilewright/ir";
+import { must, type Ownership, registerRun, registersPerThread, type Stmt } from "@tilewright/ir";
 import { type AddressOperand, addr, f32imm, imm } from "@tilewright/ptx";
 import { lowerActivation } from "./activations.ts";
 import type { Pred, Reg } from "./code.ts";
@@ -8,6 +8,7 @@ import type { Context } from "./context.ts";
 import { lowerExpression } from "./expressions.ts";
 import { cast, clamped, loadElements, storeElements } from "./formats.ts";
 import { arrayAddress, arrayAlign, arrayOf, axisBound, pointer } from "./globalAddress.ts";
+import { registersOf } from "./roles.ts";
 import { sharedAddress } from "./sharedAddress.ts";
 import { NOWHERE, type ThreadPosition } from "./threads.ts";
 
@@ -37,6 +38,9 @@ interface Loaded {
   readonly steps: Map<number, F32>;
   readonly up: F32 | null;
 }
+
+/** Registers beside the sums with which loads in pairs spill nothing: of 40 and an exact gelu 160 bytes (mma, 128 sums, ptxas 13.0). */
+const PAIRED_ROOM = 48;
 
 /** The steps of one epilogue. `apply` per element, in any order; `finish` once after all of them. */
 export class StepChain {
@@ -188,7 +192,10 @@ export class StepChain {
     return must(this.#vectors.get(key(place)), "a run has its elements");
   }
 
-  /** Whether a thread has neighbours along an axis in pairs that are pairs of a vector, too: as many elements before them as make pairs, and a vector of whole pairs. */
+  /**
+   * Whether a thread has neighbours along an axis in pairs that are pairs of a vector, too: as many elements before them as make pairs, and a vector of whole pairs. And whether it has
+   * registers for values that come before they are used.
+   */
   #pairs(index: number, axis: 0 | 1, dtype: DType): boolean {
     const ctx = this.#ctx;
     const { constant, terms } = ctx.linear(this.#stmt.dst.origin[axis]);
@@ -196,6 +203,7 @@ export class StepChain {
     const even = [constant, ...terms.values()].every((each) => each % 2 === 0);
     return (
       registerRun(axis === 0 ? this.#own.rows : this.#own.cols) % 2 === 0 &&
+      registersPerThread(this.#own) + PAIRED_ROOM <= registersOf(ctx) &&
       even &&
       (bits ?? 1) % 2 === 0 &&
       arrayAlign(ctx, `epilogue${index}`) % (2 * sizeOf(dtype)) === 0

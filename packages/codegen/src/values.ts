@@ -11,6 +11,8 @@ type U32 = Reg<"u32">;
 export interface RoleThreads {
   readonly first: number;
   readonly warps: number;
+  /** Registers of a thread, where the role has a budget of its own; absent: as many as the kernel's threads leave it. */
+  readonly registers?: number;
   /** `grid`: each warp is a block of its own, numbered along the grid's third axis. Absent: they are warps of one block. */
   readonly across?: "grid";
   /** Blocks along x stand for those of clusters of so many, which the kernel itself has not. Absent: clusters are the hardware's. */
