@@ -106,7 +106,7 @@ export function chunkK(problem: Problem, s: Pick<MmaSchedule, "tileK" | "frag">,
 }
 
 /** Atoms that take turns along m and n. */
-export const turnsOf = (problem: Problem, s: MmaSchedule, atom: Atom): readonly [number, number] => [
+export const interleavedAtoms = (problem: Problem, s: MmaSchedule, atom: Atom): readonly [number, number] => [
   pairs(problem, s, "a", atom) ? PAIR : 1,
   interleaves(problem, s) ? INTERLEAVED : pairs(problem, s, "b", atom) ? PAIR : 1,
 ];

@@ -13,9 +13,17 @@ import {
   streamKFor,
   type TileProgram,
 } from "@tilewright/ir";
-import { acceptedAtom, besideOf, chunkK, INTERLEAVED, interleaves, isPacked, turnsOf } from "./atoms.ts";
+import {
+  acceptedAtom,
+  besideOf,
+  chunkK,
+  INTERLEAVED,
+  interleavedAtoms,
+  interleaves,
+  isPacked,
+} from "./atoms.ts";
 import { type MmaSchedule, mathWarps, readSchedule, threadsOf } from "./schedule.ts";
-import { meetingOf, stagingFor } from "./sharedMemory.ts";
+import { clusterSlices, stagingFor } from "./sharedMemory.ts";
 
 /** Warps count along n first; registers of a warp tile are whole atoms. */
 export function tileProblem(problem: Problem, schedule: Schedule, target: Target): TileProgram {
@@ -29,7 +37,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     { tier: "register", extent: count, stride: 1 },
     { tier: "atom", extent: atomExtent, stride: 1 },
   ];
-  const meeting = meetingOf(problem, s, atom);
+  const meeting = clusterSlices(problem, s, atom);
   /** Warps along an axis and the atoms of a warp tile, `turns` of which take turns. Slices that blocks exchange are runs of all warps. */
   const interleaved = (
     which: 0 | 1,
@@ -37,7 +45,7 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     extent: number,
     atomExtent: number,
   ): OwnershipMode[] => {
-    const turns = turnsOf(problem, s, atom)[which];
+    const turns = interleavedAtoms(problem, s, atom)[which];
     const together = besideOf(problem, which);
     const [runs, ...atoms] = pieces(extent / (atomExtent * turns * together), atomExtent);
     const outer = runs === undefined ? [] : [runs];
@@ -87,7 +95,7 @@ const lateStep = (s: MmaSchedule, atom: Atom): number => Math.floor(((s.tileK / 
 function directives(s: MmaSchedule, problem: Problem, atom: Atom, target: Target): readonly Directive[] {
   const bulk = s.copy === "tma";
   const staging = stagingFor(problem, s, atom, target);
-  const meeting = meetingOf(problem, s, atom);
+  const meeting = clusterSlices(problem, s, atom);
   // As many elements of both, and of bytes no fewer than cp.async has.
   const { a, b, weights } = problem;
   const copied = Math.min(packedSize(a.dtype), packedSize(weights === undefined ? b.dtype : a.dtype));

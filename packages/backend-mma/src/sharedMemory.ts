@@ -20,12 +20,12 @@ import {
   splitChunks,
   weightTiles,
 } from "@tilewright/ir";
-import { besideOf, chunkK, INTERLEAVED, PAIR, pairs, turnsOf } from "./atoms.ts";
+import { besideOf, chunkK, INTERLEAVED, interleavedAtoms, PAIR, pairs } from "./atoms.ts";
 import type { MmaSchedule } from "./schedule.ts";
 import { type Staging, stagingOf } from "./staging.ts";
 
 /** Blocks that meet in a cluster, the axis along which they slice the tile, its slices, and the rows or columns of one run of all warps. */
-interface Meeting {
+interface ClusterSlices {
   readonly blocks: number;
   readonly axis: 0 | 1;
   readonly slices: number;
@@ -33,12 +33,12 @@ interface Meeting {
 }
 
 /** How the blocks that share a tile slice it to add it up: along the axis whose runs divide better among them; null where they do not meet in a cluster. */
-export function meetingOf(problem: Problem, s: MmaSchedule, atom: Atom): Meeting | null {
+export function clusterSlices(problem: Problem, s: MmaSchedule, atom: Atom): ClusterSlices | null {
   if (s.reduction !== "cluster") return null;
   const { splits: blocks } = splitChunks(problem.k, s);
   if (blocks === 1) return null;
-  const [turnsM, turnsN] = turnsOf(problem, s, atom);
-  const along = (axis: 0 | 1, tile: number, unit: number): Meeting => ({
+  const [turnsM, turnsN] = interleavedAtoms(problem, s, atom);
+  const along = (axis: 0 | 1, tile: number, unit: number): ClusterSlices => ({
     blocks,
     axis,
     slices: slicesOf(tile / unit, blocks),
@@ -51,7 +51,7 @@ export function meetingOf(problem: Problem, s: MmaSchedule, atom: Atom): Meeting
 
 /** Bytes of shared memory in which slices of all blocks of a cluster arrive. */
 function slicesBytes(problem: Problem, s: MmaSchedule, atom: Atom): number {
-  const meeting = meetingOf(problem, s, atom);
+  const meeting = clusterSlices(problem, s, atom);
   return meeting === null
     ? 0
     : (slicesHeld(meeting.blocks) * s.tileM * s.tileN * packedSize(atom.acc)) / meeting.slices;
