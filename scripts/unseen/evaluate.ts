@@ -7,10 +7,8 @@
  * 25 % of the time, the median error, and what part of the far ones has which cause. Then what choosing among the kernels timed of a problem loses to the best of them, and the same of wide searches.
  */
 import { parseArgs } from "node:util";
-import { type Cause, convertSchedule, machineOf, parseSchedule, predictionOf } from "@tilewright/ir";
-import { compiler } from "../../packages/cli/src/compiler.ts";
-import { requestOf } from "./draw.ts";
-import { type Stored, stored, wide } from "./stored.ts";
+import { type Cause, machineOf, predictionOf } from "@tilewright/ir";
+import { readStored, type Stored, stored, wide } from "./stored.ts";
 
 interface Predicted extends Stored {
   /** Logarithm of the predicted over the measured time. */
@@ -26,14 +24,10 @@ const held = new Set(values.held.split(","));
 const machine = machineOf({ name: "H200" });
 
 const predicted = (one: Stored): readonly Predicted[] => {
-  const { problem, target } = requestOf({ ...one, id: 0, kind: "any" });
-  const backend = compiler.backends.find(({ id }) => id === one.backend);
-  const parsed =
-    backend === undefined
-      ? null
-      : parseSchedule(backend.schedule, convertSchedule(backend.schedule, one.schedule));
-  if (backend === undefined || !parsed?.ok) return [];
-  const prediction = predictionOf(backend, problem, parsed.value, target, machine);
+  const read = readStored(one);
+  if (read === null) return [];
+  const { problem, target, backend, schedule } = read;
+  const prediction = predictionOf(backend, problem, schedule, target, machine);
   if (prediction === null) return [];
   const causes = (Object.entries(prediction.causes) as [Cause, number][]).filter(
     ([cause]) => cause !== "launch",

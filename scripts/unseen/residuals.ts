@@ -11,19 +11,16 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { createRandom, evenProblem } from "@tilewright/core";
 import {
-  convertSchedule,
+  INFORMED,
   machineOf,
-  parseSchedule,
   predict,
   residualRange,
   residualTerms,
   residualValues,
   routeOf,
 } from "@tilewright/ir";
-import { compiler } from "../../packages/cli/src/compiler.ts";
 import { root } from "../lib/files.ts";
-import { requestOf } from "./draw.ts";
-import { narrow, type Stored, stored, wide } from "./stored.ts";
+import { narrow, readStored, type Stored, stored, wide } from "./stored.ts";
 
 const { values } = parseArgs({
   options: { folds: { type: "string", default: "10" }, write: { type: "boolean", default: false } },
@@ -48,15 +45,11 @@ interface Kernel {
 }
 
 function kernelOf(one: Stored, isWide: boolean): readonly Kernel[] {
-  const { problem, target } = requestOf({ ...one, id: 0, kind: "any" });
-  const backend = compiler.backends.find(({ id }) => id === one.backend);
-  const parsed =
-    backend === undefined
-      ? null
-      : parseSchedule(backend.schedule, convertSchedule(backend.schedule, one.schedule));
-  if (backend === undefined || !parsed?.ok) return [];
+  const read = readStored(one);
+  if (read === null) return [];
+  const { problem, target, backend, schedule } = read;
   const even = evenProblem(problem);
-  const kernel = backend.kernel?.(even, parsed.value, target);
+  const kernel = backend.kernel?.(even, schedule, target);
   if (kernel === undefined) return [];
   const prediction = predict(even, kernel, machine);
   const { row, m, n, k, b, us } = one;
@@ -182,9 +175,9 @@ function fitted(some: readonly Row[]): Float64Array {
 const correction = (kernel: Kernel, beta: Float64Array): number =>
   Math.min(residualRange.most, Math.max(residualRange.least, dot(at(kernel), beta)));
 
-/** The choice among the model's first 16 of a problem, its best time over that of the choice; before and after. */
+/** The choice among the first ones of a problem, as the compiler orders them again, its best time over that of the choice; before and after. */
 function chosen(own: readonly Kernel[], of: (kernel: Kernel) => number): number {
-  const first = own.toSorted((x, y) => x.predicted - y.predicted).slice(0, 16);
+  const first = own.toSorted((x, y) => x.predicted - y.predicted).slice(0, INFORMED);
   const taken = first.reduce((least, each) => (of(each) < of(least) ? each : least));
   return Math.min(...own.map(({ us }) => us)) / taken.us;
 }

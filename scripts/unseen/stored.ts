@@ -1,8 +1,11 @@
 /** Kernels that were timed on an H200, from the files of docs/perf/runs: what predictions are held against without a GPU. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import type { Problem, Schedule, Target } from "@tilewright/core";
+import { type Backend, convertSchedule, parseSchedule } from "@tilewright/ir";
+import { compiler } from "../../packages/cli/src/compiler.ts";
 import { root } from "../lib/files.ts";
-import { type Drawn, type RowName, rowNames } from "./draw.ts";
+import { type Drawn, type RowName, requestOf, rowNames } from "./draw.ts";
 
 /** A kernel with its time. */
 export interface Stored extends Pick<Drawn, "row" | "m" | "n" | "k" | "b"> {
@@ -15,6 +18,18 @@ export interface Stored extends Pick<Drawn, "row" | "m" | "n" | "k" | "b"> {
   readonly cublas: number | null;
   readonly backend: string;
   readonly schedule: string;
+}
+
+/** The problem, and the backend's schedule by today's names; null where the backend reads it no more. */
+export function readStored(
+  one: Stored,
+): { problem: Problem; target: Target; backend: Backend; schedule: Schedule } | null {
+  const backend = compiler.backends.find(({ id }) => id === one.backend);
+  if (backend === undefined) return null;
+  const schedule = parseSchedule(backend.schedule, convertSchedule(backend.schedule, one.schedule));
+  return schedule.ok
+    ? { ...requestOf({ ...one, id: 0, kind: "any" }), backend, schedule: schedule.value }
+    : null;
 }
 
 type Cell = string | number | null | undefined;

@@ -1,7 +1,6 @@
 /** Weights in few bits: float64, the interpreter, ptxas and the emulator agree, whatever the schedule, the group and the dtype. */
-import { checkCase, problemOf, scheduleOf, targetOf } from "@tilewright/conformance";
+import { checkOnEmulator, problemOf, scheduleOf, targetOf } from "@tilewright/conformance";
 import { createCompiler } from "@tilewright/ir";
-import { openDevice } from "@tilewright/runtime";
 import { expect, test } from "vitest";
 import { mma } from "../src/index.ts";
 
@@ -101,12 +100,8 @@ const cases = [
 ] as const;
 
 test.each(cases)("%s, %s, %o, %o, %s", async (arch, dtype, [m, n, k], weights, schedule) => {
-  const device = await openDevice({ kind: "emulator", arch });
-  if (!device.ok) throw new Error("no emulator");
   const problem = problemOf({ m, n, k, dtype, weights });
-  const subject = { problem, schedule: scheduleOf(mma, schedule), target: targetOf(arch), seed: m };
-  expect(checkCase(mma, subject, { emulator: device.value })).toEqual([]);
-  device.value.close();
+  expect(await checkOnEmulator(mma, arch, problem, schedule, m)).toEqual([]);
 });
 
 /** Of a gated product, whose tiles have codes of both factors. */
@@ -144,23 +139,15 @@ const gated = [
 ] as const;
 
 test.each(gated)("gated: %s, %s, %o, %o, %s", async (arch, dtype, [m, n, k], weights, schedule) => {
-  const device = await openDevice({ kind: "emulator", arch });
-  if (!device.ok) throw new Error("no emulator");
   const epilogue = "silu(acc + b[n]) * up";
   const problem = problemOf({ m, n, k, dtype, weights, gated: "halves", epilogue });
-  const subject = { problem, schedule: scheduleOf(mma, schedule), target: targetOf(arch), seed: m };
-  expect(checkCase(mma, subject, { emulator: device.value })).toEqual([]);
-  device.value.close();
+  expect(await checkOnEmulator(mma, arch, problem, schedule, m)).toEqual([]);
 });
 
 test("m may come with the launch", async () => {
-  const device = await openDevice({ kind: "emulator", arch: "sm_80" });
-  if (!device.ok) throw new Error("no emulator");
   const problem = problemOf({ m: 20, n: 32, k: 128, weights: {}, symbolic: { m: {} } });
-  const schedule = scheduleOf(mma, `tile=16x32x128 warp=16x16 stages=2 ${usual}`);
-  const subject = { problem, schedule, target: targetOf("sm_80"), seed: 2 };
-  expect(checkCase(mma, subject, { emulator: device.value })).toEqual([]);
-  device.value.close();
+  const schedule = `tile=16x32x128 warp=16x16 stages=2 ${usual}`;
+  expect(await checkOnEmulator(mma, "sm_80", problem, schedule, 2)).toEqual([]);
 });
 
 /** What a schedule, or a problem, is refused with. */
@@ -217,11 +204,7 @@ const batches = [
 ] as const;
 
 test.each(batches)("%s, %o, a batch %o, %o, %s", async (arch, weights, strides, more, schedule) => {
-  const device = await openDevice({ kind: "emulator", arch });
-  if (!device.ok) throw new Error("no emulator");
   const batch = { kind: "strided", count: 3, ...strides };
   const problem = problemOf({ m: 20, n: 48, k: 256, dtype: "bf16", weights, batch, ...more });
-  const subject = { problem, schedule: scheduleOf(mma, schedule), target: targetOf(arch), seed: 5 };
-  expect(checkCase(mma, subject, { emulator: device.value })).toEqual([]);
-  device.value.close();
+  expect(await checkOnEmulator(mma, arch, problem, schedule, 5)).toEqual([]);
 });

@@ -1,7 +1,6 @@
 /** Weights in few bits through registers: float64, the interpreter, ptxas and the emulator agree, whatever the schedule, the group and the dtype. */
-import { checkCase, problemOf, scheduleOf, targetOf } from "@tilewright/conformance";
+import { checkOnEmulator, problemOf, scheduleOf, targetOf } from "@tilewright/conformance";
 import { createCompiler } from "@tilewright/ir";
-import { openDevice } from "@tilewright/runtime";
 import { expect, test } from "vitest";
 import { wgmma } from "../src/index.ts";
 
@@ -79,17 +78,8 @@ const cases = [
 ] as const;
 
 test.each(cases)("%s, %o, %o, %s", async (dtype, [m, n, k], weights, schedule) => {
-  const device = await openDevice({ kind: "emulator", arch: "sm_90a" });
-  if (!device.ok) throw new Error("no emulator");
   const problem = problemOf({ m, n, k, dtype, weights });
-  const subject = {
-    problem,
-    schedule: scheduleOf(wgmma, `swapAB=on ${schedule}`),
-    target: targetOf("sm_90a"),
-    seed: m,
-  };
-  expect(checkCase(wgmma, subject, { emulator: device.value })).toEqual([]);
-  device.value.close();
+  expect(await checkOnEmulator(wgmma, "sm_90a", problem, `swapAB=on ${schedule}`, m)).toEqual([]);
 });
 
 /** Of a batch each problem has weights of its own, one behind the other, or all share them. */
@@ -105,18 +95,9 @@ const batches = [
 ] as const;
 
 test.each(batches)("%o, a batch %o, %s", async (weights, strides, schedule) => {
-  const device = await openDevice({ kind: "emulator", arch: "sm_90a" });
-  if (!device.ok) throw new Error("no emulator");
   const batch = { kind: "strided", count: 3, ...strides };
   const problem = problemOf({ m: 20, n: 80, k: 256, dtype: "bf16", weights, batch });
-  const subject = {
-    problem,
-    schedule: scheduleOf(wgmma, `swapAB=on ${schedule}`),
-    target: targetOf("sm_90a"),
-    seed: 5,
-  };
-  expect(checkCase(wgmma, subject, { emulator: device.value })).toEqual([]);
-  device.value.close();
+  expect(await checkOnEmulator(wgmma, "sm_90a", problem, `swapAB=on ${schedule}`, 5)).toEqual([]);
 });
 
 /** Of a gated product, whose warpgroups have 64 columns of the gate and as many of the up projection, or more. */
@@ -155,18 +136,9 @@ const gated = [
 ] as const;
 
 test.each(gated)("gated: %s, %o, %o, %o, %s", async (dtype, [m, n, k], weights, more, schedule) => {
-  const device = await openDevice({ kind: "emulator", arch: "sm_90a" });
-  if (!device.ok) throw new Error("no emulator");
   const epilogue = "silu(acc + b[n]) * up";
   const problem = problemOf({ m, n, k, dtype, weights, gated: "halves", epilogue, ...more });
-  const subject = {
-    problem,
-    schedule: scheduleOf(wgmma, `swapAB=on ${schedule}`),
-    target: targetOf("sm_90a"),
-    seed: m,
-  };
-  expect(checkCase(wgmma, subject, { emulator: device.value })).toEqual([]);
-  device.value.close();
+  expect(await checkOnEmulator(wgmma, "sm_90a", problem, `swapAB=on ${schedule}`, m)).toEqual([]);
 });
 
 /** What a schedule, or a problem, is refused with. */

@@ -1,11 +1,11 @@
 /** The suite as tests. */
-import { defineProblem, given, type Target } from "@tilewright/core";
+import { defineProblem, given, type Problem, type Target } from "@tilewright/core";
 import { type Backend, createCompiler } from "@tilewright/ir";
 import { type Device, describeCuda, openDevice } from "@tilewright/runtime";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { hasPtxas } from "./assemble.ts";
 import { type AttentionFields, attentionDraw, attentionTable, productOf, programOf } from "./attentions.ts";
-import { everything, must } from "./build.ts";
+import { everything, must, scheduleOf } from "./build.ts";
 import {
   type ConformanceOptions,
   type Planned,
@@ -59,6 +59,21 @@ export function conformance(backend: Backend, options: ConformanceOptions): void
     // Said, not silent: without it nothing here knows whether the texts assemble.
     test.skipIf(!hasPtxas)("ptxas takes all of these texts", () => expect(hasPtxas).toBe(true));
   });
+}
+
+/** What is wrong with one problem and schedule on an emulator of its own; empty where nothing is. */
+export async function checkOnEmulator(
+  backend: Backend,
+  arch: string,
+  problem: Problem,
+  schedule: string,
+  seed: number,
+): Promise<readonly string[]> {
+  const emulator = must(await openDevice({ kind: "emulator", arch }));
+  const subject = { problem, schedule: scheduleOf(backend, schedule), target: targetOf(arch), seed };
+  const found = checkCase(backend, subject, { emulator });
+  emulator.close();
+  return found;
 }
 
 /** Tests beside a GPU, by both devices. Skipped where no GPU runs the architecture: cases are not even planned then, which takes a while. */

@@ -93,7 +93,7 @@ export * from "./schedule/fields.ts";
 export { scheduleValues } from "./schedule/reader.ts";
 export { convertSchedule } from "./schedule/renamed.ts";
 export * from "./schedule/rules.ts";
-export { type Completed, completedBy, type SearchSpace, searching } from "./schedule/search.ts";
+export { type Completed, completedBy, INFORMED, type SearchSpace, searching } from "./schedule/search.ts";
 export * from "./schedule/splitK.ts";
 export { gatedLayout, productOf } from "./tile/gated.ts";
 export * from "./tile/index.ts";

@@ -7,7 +7,7 @@ import { equalExpr, sameValue, substituteExpr } from "../tile/expr.ts";
 import { bufferOf, eachStmt, rewriteStmts, takeDirective, wholeView, withBody } from "../tile/rewrite.ts";
 import { scaleTileInTensor } from "../tile/scaleTiles.ts";
 import type { Buffer, Expr, Mma, Stmt, TileProgram, View } from "../tile/types.ts";
-import { withViews } from "../tile/views.ts";
+import { viewsOf, withViews } from "../tile/views.ts";
 import { codesOf } from "../tile/weights.ts";
 import type { Pass } from "./pass.ts";
 
@@ -101,16 +101,6 @@ const storeOf = (dst: View, src: View): Stmt => ({
 
 const constant = (value: number): Expr => ({ kind: "const", value });
 const ZERO = constant(0);
-
-/** Views of a statement, in the order in which `withViews` has them. */
-function viewsOf(stmt: Stmt): readonly View[] {
-  const found: View[] = [];
-  withViews(stmt, (view) => {
-    found.push(view);
-    return view;
-  });
-  return found;
-}
 
 /** Products whose second factor is, with rows and columns exchanged, part of that of a product before: both stand in loops of one turn, in the same loop. */
 function readAgain(program: TileProgram): ReadonlyMap<Mma, Mma> {
@@ -235,6 +225,7 @@ function stage(input: TileProgram): TileProgram {
     if (given !== first) return [];
     const [words, further] = [codesOf(given), second === undefined ? [] : viewsOf(second)];
     const copies: Stmt[] = [];
+    // Both go through views in one order.
     let number = 0;
     const value = withViews(given, (view) => {
       const beside = further[number++];
