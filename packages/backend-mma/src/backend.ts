@@ -6,6 +6,7 @@ import {
   refuseSteps,
   refuseSymbolic,
   refuseTwoLevel,
+  scaledExperts,
   servedFormats,
   targetVerdict,
   unsupported,
@@ -145,7 +146,7 @@ function accepts(problem: Problem, target: Target): Verdict {
   return verdictOn((refuse, reasons) => {
     refuseDTypes(problem, target, refuse);
     if (isScaled(problem.a.dtype)) {
-      reasons.push(...refuseSymbolic(problem, "TW1844", "another dtype"));
+      if (!scaledExperts(problem)) reasons.push(...refuseSymbolic(problem, "TW1844", "another dtype"));
       refusePacked(problem, refuse);
     }
     if (problem.weights !== undefined && atomOf(problem, target)?.k !== WEIGHT_STEP)

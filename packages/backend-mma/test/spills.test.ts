@@ -34,6 +34,14 @@ test.skipIf(!hasPtxas).each(cases)(
   },
 );
 
+test.skipIf(!hasPtxas).each(["mxf8", "mxf4", "nvf4"])("no spills of experts of %s", (dtype) => {
+  const problem = problemOf({
+    ...{ m: 32768, n: 4096, k: 7168, dtype, b: { layout: "col" }, d: { dtype: "bf16" }, experts: 8 },
+  });
+  const { ptx } = must(compiler.compile({ problem, target: targetOf("sm_120a"), verify: "none" }));
+  expect(assemble(ptx, "sm_120a").faults).toEqual([]);
+});
+
 test.skipIf(!hasPtxas).each(["mxf8", "mxf8e5m2"])("no spills of experts with outputs in %s", (dtype) => {
   const problem = problemOf({
     ...{ m: 32768, n: 4096, k: 7168, dtype: "bf16", b: { layout: "col" }, d: { dtype } },

@@ -7,6 +7,7 @@ import {
   refuseSteps,
   refuseSymbolic,
   refuseTwoLevel,
+  scaledExperts,
   targetVerdict,
   verdictOn,
 } from "@tilewright/codegen";
@@ -132,7 +133,8 @@ function accepts(problem: Problem, target: Target): Verdict {
         );
     }
     reasons.push(...refuseSteps(problem, target, "TW1837"));
-    if (isNarrow(problem)) reasons.push(...refuseSymbolic(problem, "TW1839", "another dtype"));
+    if (isNarrow(problem) && !scaledExperts(problem))
+      reasons.push(...refuseSymbolic(problem, "TW1839", "another dtype"));
   });
 }
 

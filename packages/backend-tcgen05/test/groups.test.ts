@@ -19,6 +19,41 @@ test("accumulators that share columns change places from tile to tile of a list"
   emulator.value.close();
 });
 
+test.each([
+  ["tile=256x128x128 stages=2 sched=persistent accumulators=2", { dtype: "mxf8" }],
+  [
+    "tile=128x128x128 ctaGroup=1 stages=2 accumulators=1 cluster=2x1",
+    { dtype: "mxf8", expertRows: "counts" },
+  ],
+  ["tile=256x256x128 ctaGroup=2 stages=2 accumulators=1", { dtype: "mxf4" }],
+  ["tile=512x128x64 stages=2 accumulators=1", { dtype: "nvf4" }],
+  ["tile=128x128x64 ctaGroup=1 stages=2 cluster=1x2 accumulators=1", { dtype: "nvf4" }],
+  [
+    "tile=128x128x64 ctaGroup=1 stages=3 accumulators=2",
+    { dtype: "nvf4", m: 384, symbolic: { m: { multiple: 128 } } },
+  ],
+] as const)("scales at blocks of each expert's own: %s, %j", async (text, more) => {
+  // Few SMs: CTAs go from expert to expert.
+  const emulator = await openDevice({ kind: "emulator", arch: "sm_100a", numSms: 4 });
+  if (!emulator.ok) throw new Error("the emulator is always there");
+  const subject = {
+    problem: problemOf({
+      m: 420,
+      n: 200,
+      k: 160,
+      b: { layout: "col" },
+      d: { dtype: "bf16" },
+      experts: 4,
+      ...more,
+    }),
+    schedule: scheduleOf(tcgen05, text),
+    target: targetOf("sm_100a"),
+    seed: 3,
+  };
+  expect(checkCase(tcgen05, subject, { emulator: emulator.value, seeds: 1 })).toEqual([]);
+  emulator.value.close();
+});
+
 describe("rows of A that an index names", () => {
   const request = { m: 300, n: 96, k: 200, dtype: "bf16", experts: 3, gather: 150 } as const;
 

@@ -3,7 +3,7 @@
  * int32 there say which rows it has, and all else follows from its number.
  */
 import { type ExpertRows, type GroupBlocks, packedSize } from "@tilewright/core";
-import { GROUP_TABLE } from "@tilewright/ir";
+import { type ArrayDeclaration, GROUP_TABLE } from "@tilewright/ir";
 import { type AddressOperand, addr, imm, special } from "@tilewright/ptx";
 import type { Code, Pred, Reg } from "./code.ts";
 import type { Context } from "./context.ts";
@@ -105,14 +105,19 @@ export function expertSteps(ctx: Context, name: string): readonly (readonly [Reg
   const { experts } = ctx;
   const array = ctx.arrays.get(name);
   if (experts === null || array === undefined) return [];
-  const { dtype, rows, groups, blocks } = array;
-  const row = rows === undefined ? null : rowsOfExpert(ctx, experts).first;
-  const first = row === null || blocks === undefined ? row : firstBlock(ctx, row, blocks);
+  const { dtype, rows, groups } = array;
+  const first = firstOfGroup(ctx, array);
   const unit = packedSize(dtype);
   return [
     ...(first === null || rows === undefined ? [] : [[first, rows * unit] as const]),
     ...(groups === undefined ? [] : [[groupNumber(ctx), groups * unit] as const]),
   ];
+}
+
+/** The first row, or block, of the group at hand; null where its number says where its part begins. */
+function firstOfGroup(ctx: Context, { rows, blocks }: ArrayDeclaration): Reg<"u32"> | null {
+  const row = rows === undefined || ctx.experts === null ? null : rowsOfExpert(ctx, ctx.experts).first;
+  return row === null || blocks === undefined ? row : firstBlock(ctx, row, blocks);
 }
 
 /** The first block of the group at hand, which no other group has rows in. */
@@ -127,12 +132,10 @@ const firstBlock = (ctx: Context, row: Reg<"u32">, { rows, slack }: GroupBlocks)
   });
 };
 
-/** The first row of the group at hand in a map of all rows, which factors of A have; null where maps are a group's own, or the number of the group says. */
+/** The first row, or block of rows, of the group at hand in a map of all rows, which factors of A have; null where maps are a group's own, or the number of the group says. */
 export function firstRowInMap(ctx: Context, buffer: string): Reg<"u32"> | null {
-  const { experts } = ctx;
-  return experts === null || buffer !== "SFA" || ctx.arrays.get("sfa")?.rows === undefined
-    ? null
-    : rowsOfExpert(ctx, experts).first;
+  const array = buffer === "SFA" ? ctx.arrays.get("sfa") : undefined;
+  return array === undefined ? null : firstOfGroup(ctx, array);
 }
 
 /** Registers for the rows of the group at hand that last from tile to tile; null where a table says what groups have. */

@@ -54,6 +54,7 @@ export {
   refuseSteps,
   refuseSymbolic,
   refuseTwoLevel,
+  scaledExperts,
   targetVerdict,
   unsupported,
   verdictOn,

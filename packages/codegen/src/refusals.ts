@@ -3,6 +3,7 @@ import {
   type Diagnostic,
   type DType,
   err,
+  expertRowsOf,
   hasFeature,
   isScaled,
   ok,
@@ -77,6 +78,10 @@ export function refuseTwoLevel(
   ];
   return asked.map(([field, what]) => unsupported(code, `problem.${field}`, `${what} are not served`, hint));
 }
+
+/** Whether rows of experts come with scales in blocks: each expert's begin at a block of its own, so that only their number is the launch's. */
+export const scaledExperts = (problem: Problem): boolean =>
+  expertRowsOf(problem) !== null && isScaled(problem.a.dtype);
 
 /** Sizes that come with the launch, of a backend whose kernels have theirs compiled in. */
 export function refuseSymbolic(

@@ -1,5 +1,5 @@
 /** Sizes that the launch supplies, as registers: counts of tiles and chunks, and strides in bytes. */
-import { type BatchAxis, extentNames, matrixOf, type SizeName } from "@tilewright/core";
+import { type BatchAxis, extentNames, matrixOf, SCALE_ROWS, type SizeName } from "@tilewright/core";
 import { asLinear, type Expr, must, simplify, sizeDType } from "@tilewright/ir";
 import { type IntegerOperand, imm, param } from "@tilewright/ptx";
 import type { Reg } from "./code.ts";
@@ -38,12 +38,23 @@ export function extentOf(ctx: Context, buffer: string, axis: 0 | 1, shape: reado
   if (rows !== undefined) return ctx.values.sum(ctx.variable(rows.first), ctx.variable(rows.count));
   const paged = inPages(ctx, buffer);
   if (paged?.axis === axis) return ctx.variable(paged.count);
-  // A factor for each row of A.
-  if (buffer === "SFA" && axis === 0 && ctx.sizes.has("m")) return sizeRegister(ctx, "m");
+  if (buffer === "SFA" && axis === 0 && ctx.sizes.has("m")) return factorRows(ctx);
   const which = matrixOf(buffer);
   if (which === null) return shape[axis];
   const name = extentNames[which][axis];
   return ctx.sizes.has(name) ? sizeRegister(ctx, name) : shape[axis];
+}
+
+/** A factor in f32 for each row of A; a row of words for each 128. */
+function factorRows(ctx: Context): U32 {
+  const rows = sizeRegister(ctx, "m");
+  if (ctx.arrays.get("sfa")?.dtype === "f32") return rows;
+  return ctx.invariant(`blocks of ${rows.name}`, (code) => {
+    const d = ctx.entry.reg("u32", "blocks");
+    code.emit(null, "add.u32", d, rows, imm(SCALE_ROWS - 1));
+    code.emit(null, "div.u32", d, d, imm(SCALE_ROWS));
+    return d;
+  });
 }
 
 /** The value of an expression in sizes: a number where it has none. */

@@ -18,6 +18,7 @@ import {
   addExpertWeights,
   addGatedWeights,
   addGroups,
+  addScaledExperts,
   addSymbolic,
 } from "./tableLaunches.ts";
 import { even, layouts, type Row, ragged, SIZES, Table, type Variation } from "./tableRows.ts";
@@ -40,6 +41,7 @@ export function problemTable(types: DTypes, seed: number): readonly Row[] {
   addExpressions(table);
   addGated(table);
   addExperts(table);
+  addScaledExperts(table);
   addQuantized(table);
   addExpertSums(table);
   addWeights(table);

@@ -1,5 +1,5 @@
 /** Rows whose sizes come with the launch, and of several problems in one launch. */
-import type { DType } from "@tilewright/core";
+import { type DType, isScaled } from "@tilewright/core";
 import { pick } from "./random.ts";
 import { layouts, type Table } from "./tableRows.ts";
 
@@ -77,7 +77,8 @@ export function addExperts(table: Table): void {
     { ...offsets, ...b("col"), symbolic: { m: { multiple: 8 } } },
   );
   table.add("experts, counts", { ...size, m: 40 }, { ...counts, ...b("row") });
-  if (table.types.blockScales === undefined) {
+  const scaled = table.types.blockScales !== undefined || isScaled(dtype);
+  if (!scaled) {
     table.add("experts, offsets, rows of A by an index", size, { ...offsets, ...b("col"), gather: 23 });
     table.add(
       "experts, counts, rows of A and D by indices, weights of rows",
@@ -91,7 +92,7 @@ export function addExperts(table: Table): void {
     );
   }
   // Sums that are integers are no factors of each other, and gated products have no factors of blocks.
-  if (table.out !== "s32" && table.out !== "f64" && table.types.blockScales === undefined) {
+  if (table.out !== "s32" && table.out !== "f64" && !scaled) {
     const epilogue = "silu(acc + b[n]) * up";
     table.add(
       "experts, counts, gated",
@@ -122,10 +123,45 @@ export function addExperts(table: Table): void {
   );
 }
 
+/** Experts whose scales lie in blocks of 128 rows, at blocks of their own: the first has more rows than a block; and what one product of experts leaves for the next. */
+export function addScaledExperts(table: Table): void {
+  const { dtype, bDType } = table.types;
+  if (!isScaled(dtype)) return;
+  const usual = {
+    a: { dtype, layout: "row" },
+    b: { dtype: bDType ?? dtype, layout: "col" },
+    d: { dtype: table.out, layout: "row" },
+  };
+  const experts = (rows: string, count: number) => ({ batch: { kind: "grouped", count, rows } });
+  table.add(
+    "experts by offsets, blocks of scales",
+    { m: 410, n: 40, k: 320 },
+    { ...usual, ...experts("offsets", 4) },
+  );
+  table.add(
+    "experts by offsets, blocks of scales one behind the other, rows of D by an index",
+    { m: 512, n: 136, k: 96 },
+    { ...usual, ...experts("offsets", 3), scatter: 600, symbolic: { m: { multiple: 128 } } },
+  );
+  table.add(
+    "experts by counts, blocks of scales",
+    { m: 150, n: 72, k: 160 },
+    { ...usual, ...experts("counts", 3) },
+  );
+  table.add(
+    "experts by offsets, blocks of scales, quantised",
+    { m: 290, n: 128, k: 64 },
+    {
+      ...{ ...usual, ...experts("offsets", 4), d: { dtype: "mxf8", layout: "row" } },
+      epilogue: "relu(acc + b[n]) | quantize(32,u8)",
+    },
+  );
+}
+
 /** Experts that differ in k: rows whose products are summed, of which those of others must stay out, and a D for each. */
 export function addExpertSums(table: Table): void {
   const { dtype, bDType, cDType, blockScales } = table.types;
-  if (blockScales !== undefined) return;
+  if (blockScales !== undefined || isScaled(dtype)) return;
   const operands = (a: string, b: string) => ({
     a: { dtype, layout: a },
     b: { dtype: bDType ?? dtype, layout: b },
@@ -204,15 +240,16 @@ export function addAddedRows(table: Table): void {
     b: { dtype: bDType ?? dtype, layout: b },
     d: { dtype: d, layout: "row" },
   });
-  table.add(
-    "experts, counts, rows of A by an index, added to rows of D, weights of rows",
-    { m: 40, n: 48, k: 64 },
-    {
-      ...operands("col", table.out),
-      ...{ batch: { kind: "grouped", count: 4, rows: "counts" }, gather: 30, scatterAdd: 25 },
-      epilogue: "acc * w[m]",
-    },
-  );
+  if (!isScaled(dtype))
+    table.add(
+      "experts, counts, rows of A by an index, added to rows of D, weights of rows",
+      { m: 40, n: 48, k: 64 },
+      {
+        ...operands("col", table.out),
+        ...{ batch: { kind: "grouped", count: 4, rows: "counts" }, gather: 30, scatterAdd: 25 },
+        epilogue: "acc * w[m]",
+      },
+    );
   table.add(
     "experts, offsets, rows added to those of a D in 32 bits, odd columns",
     { m: 75, n: 37, k: 64 },

@@ -1,5 +1,5 @@
 /** Rows of the table of problems, and what those that fill it share. */
-import type { DType, Problem, Random } from "@tilewright/core";
+import { type DType, isScaled, type Problem, type Random } from "@tilewright/core";
 import type { Case } from "./check.ts";
 import { inWholeBytes, isNarrow } from "./narrow.ts";
 import { type DTypes, pick, problemOf, randomOperand, requestTypes } from "./random.ts";
@@ -35,10 +35,11 @@ export const even: readonly [Size, Size] = [
 ];
 
 /** Whether a request leaves sizes to the launch: factors of blocks have none to lie by, but the rows of experts; elements that share bytes none to be spread by. */
-const leavesSizes = (more: object, { blockScales }: DTypes): boolean => {
+const leavesSizes = (more: object, { dtype, blockScales }: DTypes): boolean => {
   const batch = "batch" in more ? JSON.stringify(more.batch) : "";
   const experts = batch.includes("offsets") || batch.includes("counts");
-  return blockScales?.a === "1x128" && experts ? false : "symbolic" in more || batch.includes("grouped");
+  const ofRows = blockScales?.a === "1x128" || isScaled(dtype);
+  return ofRows && experts ? false : "symbolic" in more || batch.includes("grouped");
 };
 
 /** Rows as they are added, for operands of one choice of dtypes. */

@@ -164,6 +164,10 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
         "--dtype bf16 --d-dtype mxf8 --epilogue quantize(16,u8:col)",
         "--dtype bf16 --d-dtype mxf6e2m3 --epilogue quantize(32,u8)",
         "--dtype bf16 --d-dtype nvf4 --epilogue quantize(32,u8:col) --experts 4 --scatter 128",
+        "--dtype mxf8 --experts 4 --gather 64",
+        "--dtype mxf8 --experts 4 --expert-axis k --a-layout col --b-layout row",
+        "--dtype mxf4 --experts 4 --a-layout col",
+        "--dtype nvf4 --experts 4 --epilogue quantize(16,u8) --d-dtype nvf4 --schedule tile=64x128x64",
         "--dtype bf16 --d-dtype nvf4 --epilogue quantize(16,u8) --schedule epi=smem",
         "--dtype bf16 --d-dtype nvf4 --epilogue quantize(16,u8) --schedule storeElements=1",
       ].map(

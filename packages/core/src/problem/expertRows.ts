@@ -4,6 +4,7 @@
  */
 import type { Diagnostic } from "../diagnostics.ts";
 import { type DType, dtypes, packedSize, sizeOf } from "../dtype.ts";
+import { isScaled, scaledTypes } from "../numerics/scaled.ts";
 import {
   addsToD,
   type Batch,
@@ -70,14 +71,18 @@ function factorStrides(problem: Problem, which: "sfa" | "sfb"): GroupStrides {
   const rows = expertRowsOf(problem);
   const weights = which === "sfb" ? weightFactors(problem) : null;
   if (rows !== null && weights !== null) return { row: 0, group: weights.bytes };
-  const factors = blockFactors(problem, which === "sfa" ? "a" : "b");
+  const operand = which === "sfa" ? "a" : "b";
+  const codes = scaleMatrix(problem, operand);
+  if (rows !== null && codes !== null)
+    return which === "sfa" ? codeStrides(problem, codes) : { row: 0, group: codes.bytes };
+  const factors = blockFactors(problem, operand);
   if (rows === null || factors === null) return { row: 0, group: 0 };
   return which === "sfa" && rows === "offsets"
     ? { row: factors.strides[0] * sizeOf("f32"), group: 0 }
     : { row: 0, group: factors.bytes };
 }
 
-/** Scales of a quantised D in bytes are blocks of 128 rows: those of A of a next product. */
+/** Scales of A in bytes, and of a quantised D, which becomes one: blocks of 128 rows. */
 function codeStrides(problem: Problem, codes: ScaleMatrix): GroupStrides {
   if (expertRowsOf(problem) !== "offsets" || expertAxisOf(problem) === "k")
     return { row: 0, group: codes.bytes };
@@ -236,12 +241,20 @@ export function checkExperts(problem: Problem): readonly Diagnostic[] {
         `leave the second ${kind} out`,
       );
   }
-  if (problem.blockScales !== undefined && rowIndexOf(problem, "a") !== null)
-    fault(
-      "gather",
-      "factors of rows of A lie in the order of the experts",
-      "leave blockScales, or gather, out",
-    );
+  if (rowIndexOf(problem, "a") !== null) {
+    if (problem.blockScales !== undefined)
+      fault(
+        "gather",
+        "factors of rows of A lie in the order of the experts",
+        "leave blockScales, or gather, out",
+      );
+    if (isScaled(problem.a.dtype))
+      fault(
+        "gather",
+        "scales of A lie in blocks of 128 rows, in the order of the experts",
+        "gather in the product that makes A, which stores codes and scales in that order, or gather rows of bf16",
+      );
+  }
   if (problem.epilogue.at(-1)?.kind === "quantize" && rowIndexOf(problem, "d") !== null)
     fault(
       "scatter",
@@ -253,12 +266,6 @@ export function checkExperts(problem: Problem): readonly Diagnostic[] {
   if (problem.gated === "interleaved") fault("gated", "columns of experts lie side by side", "use halves");
   if (problem.blockScales?.a === "128x128")
     fault("blockScales.a", "an expert's rows begin inside of squares of 128", "use 1x128 for A");
-  if ([problem.a, problem.b].some(({ dtype }) => dtypes[dtype].kind === "scaled"))
-    fault(
-      "a.dtype",
-      "experts have no factors in bytes, which lie in blocks of 128 rows",
-      "use e4m3 with blockScales 1x128,128x128, or a dtype without factors",
-    );
   return found;
 }
 
@@ -278,6 +285,15 @@ function sumFaults(problem: Problem): readonly (readonly [at: string, message: s
     ...(blockScales === undefined
       ? []
       : [part("blockScales", "factors of 128 along k, which begin inside of an expert's rows")]),
+    ...(isScaled(problem.a.dtype)
+      ? [
+          [
+            "a.dtype",
+            `${scaledTypes[problem.a.dtype].block} elements along k share a scale, and an expert's rows begin inside of them`,
+            "use bf16, or e4m3 without scales",
+          ] as const,
+        ]
+      : []),
     ...(["a", "b"] as const)
       .filter((which) => dtypes[problem[which].dtype].bits < 8)
       .map(

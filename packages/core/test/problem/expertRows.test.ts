@@ -198,9 +198,45 @@ test("a divisor of the rows of every expert", () => {
     expect(defineProblem({ ...base, symbolic: { m } }).ok).toBe(false);
 });
 
-test("factors that experts cannot have", () => {
-  const made = defineProblem({ ...base, m: 128, n: 128, k: 128, b: { layout: "col" }, dtype: "mxf8" });
-  expect(made.ok || made.error.map(({ code, at }) => [code, at])).toEqual([["TW1020", "a.dtype"]]);
+describe("scales in bytes of A and B", () => {
+  const request = { ...base, m: 1000, n: 200, k: 384, b: { layout: "col" }, dtype: "mxf8" } as const;
+  // 12 factors, three words of four, for each of 128 rows; and two such lines for 200 columns.
+  const line = 12 * 128;
+
+  test.each([
+    ["offsets", {}, { row: line, group: 0, blocks: { rows: 128, slack: 127 } }],
+    [
+      "multiples of a block",
+      { m: 1024, symbolic: { m: { multiple: 256 } } },
+      { row: line, group: 0, blocks: { rows: 128, slack: 0 } },
+    ],
+    ["counts", { expertRows: "counts" }, { row: 0, group: 8 * line }],
+  ] as const)(
+    "%s: those of A lie as those of a D that is quantised, those of B by expert",
+    (_, more, strides) => {
+      const problem = problemOf({ ...request, ...more });
+      expect(groupStrides(problem, "sfa")).toEqual(strides);
+      expect(groupStrides(problem, "sfb")).toEqual({ row: 0, group: 2 * line });
+      const made = problemOf({
+        ...request,
+        ...more,
+        n: 384,
+        d: { dtype: "mxf8" },
+        epilogue: "quantize(32,u8)",
+      });
+      expect(groupStrides(made, "epilogue0")).toEqual(strides);
+    },
+  );
+
+  test.each([
+    ["gather", { gather: 64 }, ["gather"]],
+    ["axis", { expertAxis: "k", a: { layout: "col" }, b: { layout: "row" } }, ["a.dtype"]],
+  ] as const)("%s is refused", (_, more, places) => {
+    const made = defineProblem({ ...request, ...more });
+    expect(made.ok || made.error.map(({ code, at }) => [code, at])).toEqual(
+      places.map((at) => ["TW1020", at]),
+    );
+  });
 });
 
 describe("what device memory says", () => {

@@ -28,7 +28,7 @@ import { type TensorSwizzle, tensorSwizzleName } from "../layout/swizzle.ts";
 import { must } from "../must.ts";
 import { elementBytes } from "../tile/elementBytes.ts";
 import { bufferOf } from "../tile/rewrite.ts";
-import { symbolicExtent, symbolicLeading } from "../tile/sizes.ts";
+import { rowsInBlocks, symbolicExtent, symbolicLeading } from "../tile/sizes.ts";
 import type { Buffer, RegionDeclaration, Ring, TileProgram } from "../tile/types.ts";
 
 /** What maps call the bytes that a miss brings. */
@@ -185,6 +185,17 @@ function batchDimensions(problem: Problem, operand: ExpertOperandName, size: num
   return [{ extent: Math.max(1, batch.count), below: 1, stride }];
 }
 
+/** The extent of a global buffer that the launch supplies; of factors in blocks of rows as many as all groups have. */
+function extentOfLaunch(problem: Problem, global: string, axis: 0 | 1): LaunchExpr | null {
+  const size = symbolicExtent(problem, global, axis);
+  const rows = rowsInBlocks(problem, global);
+  if (size === null || rows === 1) return size;
+  const { blocks } = groupStrides(problem, "sfa");
+  const slack =
+    blocks === undefined || problem.batch.kind === "none" ? 0 : blocks.slack * problem.batch.count;
+  return ["ceilDiv", slack === 0 ? size : ["add", size, slack], rows];
+}
+
 const quotient = (value: LaunchExpr, by: number): LaunchExpr =>
   typeof value === "number" ? value / by : ["div", value, by];
 const product = (value: LaunchExpr, by: number): LaunchExpr =>
@@ -211,7 +222,7 @@ export function tensorMapFor(
   const [inner, outer] = [buffer.shape[cut.contiguous], buffer.shape[other]];
   const gathers = operand === "a" && rowIndexOf(problem, "a") !== null;
   const extent = (axis: 0 | 1): LaunchExpr =>
-    (gathers && axis === 0 ? null : symbolicExtent(problem, global, axis)) ?? buffer.shape[axis];
+    (gathers && axis === 0 ? null : extentOfLaunch(problem, global, axis)) ?? buffer.shape[axis];
   const leading = symbolicLeading(problem, global);
   const align = cut.spread ? SPREAD_ALIGN : TENSOR_ALIGN;
   // Of a single row the pitch is never used, and may be anything; the driver asks for a multiple all the same.

@@ -1,9 +1,9 @@
 /** Drop the guards of accesses that cannot leave their matrix, and complete the stage `bound`. */
-import { add, asLinear, freeVars, simplify, sub, substituteExpr, v } from "../tile/expr.ts";
+import { add, asLinear, freeVars, mul, simplify, sub, substituteExpr, v } from "../tile/expr.ts";
 import { narrow, type Ranges, rangeOf, rangesInside } from "../tile/ranges.ts";
 import { bufferOf, takeDirective } from "../tile/rewrite.ts";
 import { namesRows } from "../tile/runs.ts";
-import { asMultiples, sizeRanges, symbolicExtent } from "../tile/sizes.ts";
+import { asMultiples, rowsInBlocks, sizeRanges, symbolicExtent } from "../tile/sizes.ts";
 import type { Cond, Expr, Stmt, StreamK, TileProgram, View } from "../tile/types.ts";
 import type { Pass } from "./pass.ts";
 
@@ -131,8 +131,11 @@ function needed(
     if (paged?.axis === axis && !namesRows(program, paged)) return true;
     const [low, high] = rangeOf(view.origin[axis], scope.ranges);
     const size = symbolicExtent(program.problem, view.buffer, axis);
+    const rows = rowsInBlocks(program.problem, view.buffer);
     if (size !== null)
-      return low < 0 || !staysBelow(program, view.origin[axis], view.extent[axis], size, scope);
+      return (
+        low < 0 || !staysBelow(program, mul(view.origin[axis], rows), view.extent[axis] * rows, size, scope)
+      );
     return low < 0 || high + view.extent[axis] > shape[axis];
   };
   return [keep(0), keep(1)];

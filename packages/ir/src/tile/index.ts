@@ -111,6 +111,7 @@ export {
   launchRanges,
   matrixAlign,
   programAt,
+  rowsInBlocks,
   sizeRanges,
   sizeVariables,
   strideMultiple,

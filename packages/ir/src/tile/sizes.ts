@@ -10,6 +10,7 @@ import {
   extentNames,
   fixedProblem,
   groupStrides,
+  isScaled,
   leadingNames,
   type MatrixName,
   matrixOf,
@@ -20,7 +21,10 @@ import {
   packedSize,
   roundUp,
   runsOf,
+  SCALE_ROWS,
+  SCALE_WORDS,
   type SizeName,
+  scaleMatrix,
   sizeMost,
   sizeMultiple,
   sizeOf,
@@ -95,7 +99,7 @@ export const countOf = (problem: Problem, name: Extent, divisor: number): Expr =
     ? lit(Math.ceil(problem[name] / divisor))
     : div(add(v(name), divisor - 1), divisor);
 
-/** The name of the extent of a global buffer along an axis, where the launch supplies it. */
+/** The name of the extent of a global buffer along an axis, where the launch supplies it; of factors in blocks of rows, that of the rows in them (`rowsInBlocks`). */
 export function symbolicExtent(problem: Problem, buffer: string, axis: 0 | 1): Extent | null {
   const which = matrixOf(buffer);
   const name =
@@ -110,6 +114,10 @@ export function symbolicExtent(problem: Problem, buffer: string, axis: 0 | 1): E
 
 /** A factor for each row of A: where the launch supplies m, of all of its rows. */
 const FACTORS_OF_ROWS = "SFA";
+
+/** Rows of A that share a row of a global buffer along its first axis: 128 of factors in blocks; 1 of all others. */
+export const rowsInBlocks = ({ a }: Problem, buffer: string): number =>
+  buffer === FACTORS_OF_ROWS && isScaled(a.dtype) ? SCALE_ROWS : 1;
 
 /** The name of the extent of what a step reads; null for other buffers, and across a vector, which has one row or column in every launch. */
 function stepExtent(problem: Problem, buffer: string, axis: 0 | 1): Extent | null {
@@ -137,7 +145,9 @@ function leadingOfStep(problem: Problem, buffer: string): SizeName | null {
 /** A number that a buffer's extent is a multiple of in every launch. */
 export function extentMultiple(problem: Problem, buffer: Buffer, axis: 0 | 1): number {
   const name = symbolicExtent(problem, buffer.name, axis);
-  return name === null ? buffer.shape[axis] : sizeMultiple(problem, name);
+  if (name === null) return buffer.shape[axis];
+  const [multiple, each] = [sizeMultiple(problem, name), rowsInBlocks(problem, buffer.name)];
+  return multiple % each === 0 ? multiple / each : 1;
 }
 
 /** A number that the stride of a buffer along an axis is a multiple of in every launch. */
@@ -201,8 +211,14 @@ export function programAt(program: TileProgram, problem: Problem): TileProgram {
           shape: input.shape,
           layout: { shape: input.shape, stride: input.strides, swizzle: null },
         };
-      const scales = buffer.name === FACTORS_OF_ROWS ? blockFactors(problem, "a") : null;
-      if (scales !== null && buffer.space === "global") {
+      const ofRows = buffer.name === FACTORS_OF_ROWS && buffer.space === "global";
+      const codes = ofRows ? scaleMatrix(problem, "a") : null;
+      if (codes !== null) {
+        const shape = [codes.blocks[0], codes.blocks[1] * SCALE_WORDS] as const;
+        return { ...buffer, shape, layout: { shape, stride: [shape[1], 1], swizzle: null } };
+      }
+      const scales = ofRows ? blockFactors(problem, "a") : null;
+      if (scales !== null) {
         const shape = [scales.rows, scales.factors] as const;
         return { ...buffer, shape, layout: { shape, stride: scales.strides, swizzle: null } };
       }
