@@ -37,15 +37,20 @@ interface Winner {
 const stepsText = ({ epilogue, c }: Problem): string =>
   JSON.stringify([c === null, epilogue], (_, value) => (value === "f16" ? timedAs(value) : value));
 
+/** Factors of blocks and the kind of batch as text: kernels of other ones are none of this. */
+const kindText = ({ blockScales, batch }: Problem): string => JSON.stringify([blockScales, batch]);
+
 /**
- * The shipped schedule of this size, these dtypes and sums: with this epilogue, else with none where this one reads no matrices. None has factors of blocks. Of 16 bits in every layout, where
+ * The shipped schedule of this size, these dtypes, sums, factors of blocks and experts: with this epilogue, else with none where this one reads no matrices. Of 16 bits in every layout, where
  * 128x320 alone is slower with a B that lies along n.
  */
 function winnerOf(problem: Problem, target: Target, machine: Machine): Winner | null {
-  const { a, b, batch } = problem;
-  if (a.dtype !== b.dtype || batch.kind !== "none" || problem.blockScales) return null;
+  const { a, b } = problem;
+  if (a.dtype !== b.dtype) return null;
+  const kind = kindText(problem);
   const timed = shippedFor("wgmma", problem, target, machine).filter(
-    ({ problem: of }) => of.a.dtype === timedAs(a.dtype) && of.precision === problem.precision,
+    ({ problem: of }) =>
+      of.a.dtype === timedAs(a.dtype) && of.precision === problem.precision && kindText(of) === kind,
   );
   const steps = stepsText(problem);
   const same = timed.find(({ problem: of }) => stepsText(of) === steps);

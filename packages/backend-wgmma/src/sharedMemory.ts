@@ -161,9 +161,12 @@ const bytesWith = (problem: Problem, s: WgmmaSchedule, staged: number): number =
 export const blockBytes = (problem: Problem, s: WgmmaSchedule, most: number): number =>
   bytesWith(problem, s, stagedBytes(problem, s, most));
 
+/** Panels of a part of D, widest first. */
+const STAGED_PANELS = [4, 3, 2, 1, 1 / 2, 1 / 4];
+
 /**
- * Columns of the tile that D passes through: of each of the warpgroups side by side two panels, one, a half or a quarter of one, the most that divides its
- * columns and fits beside the ring into `most` bytes; the fewest that divides where none fits, and all columns where none divides. The rows of a sum go whole.
+ * Columns of the tile that D passes through: of each of the warpgroups side by side four panels to one, a half or a quarter of one, the most that divides its
+ * columns and fits beside the ring into `most` bytes, since a part waits until the one before it has left; the fewest that divides where none fits, and all columns where none divides. The rows of a sum go whole.
  */
 export function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number): number {
   const size = sizeOf(problem.d.dtype);
@@ -171,7 +174,7 @@ export function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number):
   const own = columns / s.groupsN;
   const panel = STAGED_ROW_BYTES / size;
   const unit = s.swapAB ? ATOM_ROWS : 1;
-  const dividing = [2 * panel, panel, panel / 2, panel / 4].filter(
+  const dividing = STAGED_PANELS.map((panels) => panels * panel).filter(
     (part) => own % part === 0 && part % unit === 0 && (s.tail === 0 || part < own),
   );
   const fits = (part: number): boolean =>

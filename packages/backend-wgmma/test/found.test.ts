@@ -260,6 +260,16 @@ describe("right, without findings, assembled without C75xx and spills", () => {
       "tile=64x32x128 warpgroups=1x1 stages=2",
     ],
     [
+      "a whole D of four panels beside promoted sums, by CTAs that store one tile while they multiply the next",
+      "m=140 n=520 k=176 a=e4m3:row:176:16 b=e4m3:col:176:16 d=bf16:row:520:16 acc=f32 blockScales=1x128,128x128 alpha=1 beta=0 batch=grouped:4:offsets epilogue=none symbolic=m:4..140%4",
+      "tile=128x256x128 stages=2 regs=40/232",
+    ],
+    [
+      "a whole D of three panels",
+      "m=140 n=392 k=304 a=e4m3:row:304:16 b=e4m3:col:304:16 d=bf16:row:392:16 acc=f32 blockScales=1x128,128x128 alpha=1 beta=0 batch=none epilogue=none",
+      "tile=128x192x128 stages=3 regs=24/240",
+    ],
+    [
       "experts that begin at any row: threads load their factors of rows",
       "m=90 n=136 k=304 a=e4m3:row:304:16 b=e4m3:col:304:16 d=bf16:row:136:16 acc=f32 blockScales=1x128,128x128 alpha=1 beta=0 batch=grouped:4:offsets epilogue=none symbolic=m:1..90",
       "tile=64x96x128 warpgroups=1x1 stages=2",

@@ -206,7 +206,7 @@ handEdits(
   "sm_90a",
   "bf16",
   [256, 256, 384],
-  "tile=128x256x64 warpgroups=2x1 stages=3 sched=tiles epi=tma",
+  "tile=128x256x64 warpgroups=2x1 stages=4 sched=tiles epi=tma",
   staging,
 );
 
