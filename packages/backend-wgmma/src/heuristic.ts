@@ -20,9 +20,10 @@ import {
 } from "@tilewright/ir";
 import { isLegal } from "./check.ts";
 import { kernelOf } from "./cost.ts";
+import { wholePanels } from "./forms.ts";
 import { isKMajor, needsKMajor } from "./instructions.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
-import { type Attempts, attemptsBy, type Trial, trialsOf, waysOf, wholePanels } from "./space.ts";
+import { type Attempts, attemptsBy, type Trial, trialsOf, waysOf } from "./space.ts";
 
 /** Instructions of f16 take as long as those of bf16. */
 const timedAs = (dtype: DType): DType => (dtype === "f16" ? "bf16" : dtype);

@@ -1,9 +1,22 @@
 /** Which instructions multiply the operands of a problem, and what they ask of these. */
-import { type DType, type Problem, sizeOf, widensTo } from "@tilewright/core";
+import { type DType, type Problem, quantizeOf, sizeOf, widensTo } from "@tilewright/core";
 import { type WarpgroupAtom, warpgroupAtom, warpgroupWidths, widensIntoFragments } from "@tilewright/ir";
 
 /** Rows of every instruction. */
 export const ATOM_ROWS = 64;
+
+/** Warps of a warpgroup, each of which has as many of an instruction's rows. */
+export const WARPS = 4;
+
+/**
+ * Of so many instructions of a warpgroup those whose rows a warp has beside each other: rows are columns of weights, whose registers may have any of them, and of an output that is quantised
+ * by groups of columns each warp has whole groups. Else each instruction has 64 neighbours.
+ */
+export function instructionsBeside(problem: Problem, instructions: number): number {
+  const group = problem.weights === undefined ? undefined : quantizeOf(problem)?.step.group;
+  const wanted = (group ?? 0) / (ATOM_ROWS / WARPS);
+  return wanted > 1 && instructions % wanted === 0 ? wanted : 1;
+}
 
 /** Whether A is narrower than B: its elements are widened on their way through registers, from which instructions take A alone. */
 export const widensA = ({ a, b, weights }: Problem): boolean =>

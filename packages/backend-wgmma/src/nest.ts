@@ -14,7 +14,16 @@ import {
   streamKFor,
   type TileProgram,
 } from "@tilewright/ir";
-import { ATOM_ROWS, atomOf, chunkK, needsKMajor, widensA, widensB } from "./instructions.ts";
+import {
+  ATOM_ROWS,
+  atomOf,
+  chunkK,
+  instructionsBeside,
+  needsKMajor,
+  WARPS,
+  widensA,
+  widensB,
+} from "./instructions.ts";
 import {
   hasProducer,
   mathGroups,
@@ -57,8 +66,13 @@ export function tileProblem(problem: Problem, schedule: Schedule, target: Target
     { tier: "register", extent: count, stride: 1 },
     { tier: "atom", extent, stride: 1 },
   ];
+  const instructions = rows.tile / rows.groups / ATOM_ROWS;
+  const together = instructionsBeside(problem, instructions);
   const own = {
-    [rows.axis]: pieces(rows.tile / rows.groups / ATOM_ROWS, ATOM_ROWS),
+    [rows.axis]: [
+      ...pieces(instructions / together, together > 1 ? WARPS : ATOM_ROWS),
+      ...(together > 1 ? pieces(together, ATOM_ROWS / WARPS) : []),
+    ],
     [columns.axis]: pieces(columns.tile / columns.groups / atom.n, atom.n),
   };
   const program = gemmNest({

@@ -12,7 +12,15 @@ import {
   streamKFor,
   weightTiles,
 } from "@tilewright/ir";
-import { ATOM_ROWS, atomOf, chunkK, factorType, needsKMajor, widensA } from "./instructions.ts";
+import {
+  ATOM_ROWS,
+  atomOf,
+  chunkK,
+  factorType,
+  instructionsBeside,
+  needsKMajor,
+  widensA,
+} from "./instructions.ts";
 import { hasProducer, mathGroups, sumSides, type WgmmaSchedule } from "./schedule.ts";
 import { bringsFactors, factorVectors } from "./twoLevel.ts";
 
@@ -166,14 +174,15 @@ const STAGED_PANELS = [4, 3, 2, 1, 1 / 2, 1 / 4];
 
 /**
  * Columns of the tile that D passes through: of each of the warpgroups side by side four panels to one, a half or a quarter of one, the most that divides its
- * columns and fits beside the ring into `most` bytes, since a part waits until the one before it has left; the fewest that divides where none fits, and all columns where none divides. The rows of a sum go whole.
+ * columns and fits beside the ring into `most` bytes, since a part waits until the one before it has left; the fewest that divides where none fits, and all columns where none divides. The rows of a sum go whole, and
+ * so do those that warps have beside each other.
  */
 export function stagedColumns(problem: Problem, s: WgmmaSchedule, most: number): number {
   const size = sizeOf(problem.d.dtype);
   const [rows, columns] = storedExtent(problem, s);
   const own = columns / s.groupsN;
   const panel = STAGED_ROW_BYTES / size;
-  const unit = s.swapAB ? ATOM_ROWS : 1;
+  const unit = s.swapAB ? ATOM_ROWS * instructionsBeside(problem, own / ATOM_ROWS) : 1;
   const dividing = STAGED_PANELS.map((panels) => panels * panel).filter(
     (part) => own % part === 0 && part % unit === 0 && (s.tail === 0 || part < own),
   );

@@ -16,20 +16,13 @@ import {
   transposingBytes,
 } from "@tilewright/ir";
 import { type Room, roomOf } from "./cost.ts";
-import { ATOM_ROWS, factorType, isKMajor, needsKMajor, widensA, widensB, widthsOf } from "./instructions.ts";
+import { type Form, formsOf, MAKING, MOST_MAKING } from "./forms.ts";
+import { ATOM_ROWS, factorType, isKMajor, needsKMajor, widensA, widensB } from "./instructions.ts";
 import { copiesAsync } from "./rules/producers.ts";
 import { budgetFor } from "./rules/resources.ts";
 import { readSchedule, scheduleModel, type WgmmaSchedule } from "./schedule.ts";
 import { stagesThatFit } from "./stages.ts";
 import { isTwoLevel } from "./twoLevel.ts";
-
-/** A tile of D in elements, the warpgroups that have it, and how many ping-pong sets of them there are. */
-interface Form {
-  readonly tile: readonly [m: number, n: number];
-  readonly groups: readonly [m: number, n: number];
-  readonly pingPong: 1 | 2;
-  readonly swapAB: boolean;
-}
 
 /** How blocks come to tiles and share them; `direct`: threads store D, whatever else could; `ahead`: bulk copies bring what the epilogue reads. */
 interface Spread {
@@ -51,76 +44,6 @@ export interface Trial {
   /** Blocks that share a tile. */
   readonly split: number;
 }
-
-/** Warpgroups below and beside each other, and the rows that they have together: a warpgroup alone waits for its own products, so it has 64 rows, or another one in ping-pong with it. */
-const arrangements: readonly (Pick<Form, "groups" | "pingPong"> & { readonly rows: readonly number[] })[] = [
-  { groups: [2, 1], pingPong: 1, rows: [128, 256] },
-  { groups: [1, 1], pingPong: 2, rows: [128, 64] },
-  { groups: [3, 1], pingPong: 1, rows: [192] },
-  { groups: [1, 2], pingPong: 1, rows: [128, 64] },
-  { groups: [1, 1], pingPong: 1, rows: [64] },
-];
-
-/** The same of operands that change places: rows of a sum lie along n. */
-const swapped: typeof arrangements = [
-  { groups: [1, 2], pingPong: 1, rows: [128, 256] },
-  { groups: [1, 1], pingPong: 1, rows: [64, 128, 256] },
-];
-
-/**
- * Four warpgroups hide each other's making of weights: 3 to 5 % at 1 and 16 rows by chunks of 128 (docs/weight-only.md). An instruction of more columns than 32 takes longer than its
- * registers are read.
- */
-const MAKING = { groups: 4, columns: 32, bytes: 256 } as const;
-const making: typeof arrangements = [{ groups: [1, MAKING.groups], pingPong: 1, rows: [256] }, ...swapped];
-
-/** Columns of a tile up to which they go by eights, and the steps beyond. */
-const FINE_COLUMNS = 64;
-const COARSE = 16;
-
-/** Most columns of a tile: a box's; side by side warpgroups have what one instruction does not reach. */
-const MOST_COLUMNS = 512;
-
-/** Columns that few tiles have: below 32, and between 32 and 64 those that are no sixteens. */
-const isNarrow = (columns: number): boolean => columns < 32 || columns % COARSE !== 0;
-
-function* formsOf(problem: Problem): Generator<Form> {
-  const widths = widthsOf(problem)
-    .filter((n) => n <= FINE_COLUMNS || n % COARSE === 0)
-    .toReversed();
-  const exchanged = problem.weights === undefined ? swapped : making;
-  const kinds = [
-    ...(problem.weights === undefined ? [{ swapAB: false, of: arrangements, extent: problem.n }] : []),
-    ...(widensA(problem) || isTwoLevel(problem) ? [] : [{ swapAB: true, of: exchanged, extent: problem.m }]),
-  ];
-  for (const { swapAB, of, extent } of kinds)
-    for (const { groups, pingPong, rows } of of)
-      for (const height of rows)
-        for (const width of widths) {
-          const beside = swapAB ? groups[0] : groups[1];
-          const columns = width * beside;
-          // The next narrower tile would have them, too.
-          if (columns > MOST_COLUMNS || (columns > 8 * beside && columns - 8 * beside >= extent)) continue;
-          // One instruction of all columns reads less of A than two of half of them.
-          if (beside > 1 && height > ATOM_ROWS && width * beside <= (widths[0] ?? 0)) continue;
-          if (!wholePanels(problem, width, swapAB)) continue;
-          // Several warpgroups of a few columns are no faster than one of fewer rows, unless there are no more.
-          if ((height > ATOM_ROWS || groups[0] * groups[1] > 1) && isNarrow(columns) && columns < extent)
-            continue;
-          if (groups[1] === MAKING.groups && (columns > MAKING.columns || columns < extent)) continue;
-          yield { tile: swapAB ? [columns, height] : [height, columns], groups, pingPong, swapAB };
-        }
-}
-
-/** Columns of a panel of an operand that lies along them: a row of the widest swizzle in 16 bits. */
-const PANEL = 64;
-
-/**
- * Whether a warpgroup's columns are whole panels, or part of one: instructions that begin inside a panel of an operand that lies along them are slower (128x320 with B
- * along n at 4096x14336x4096 0.93 of cuBLASLt, 1.03 with B along k).
- */
-export const wholePanels = ({ a, b }: Problem, columns: number, swapAB: boolean): boolean =>
-  (swapAB ? a.layout === "row" : b.layout === "col") || columns <= PANEL || columns % PANEL === 0;
 
 /** Bytes of K in a chunk: a row of the widest swizzle; two of them, or four, of tiles of so many elements at most, whose products are few between barriers. */
 const chunks = [
@@ -233,7 +156,9 @@ export function trialsOf(problem: Problem, { sms }: Pick<Machine, "sms">): reado
     const ahead = brings ? plain.filter(({ split }) => split === 1) : [];
     const ways = [...plain, ...ahead.map((spread) => ({ ...spread, ahead: true }))];
     for (const { bytes, most } of chunks) {
-      if (problem.weights !== undefined && bytes === 128 && tile[0] < LONG_COLUMNS) continue;
+      // Chunks of 64 leave registers for the sums of more columns than 256, and divide every k of weights.
+      const long = tile[0] >= LONG_COLUMNS || tile[1] > MOST_MAKING || problem.k % (2 * WEIGHT_K) !== 0;
+      if (problem.weights !== undefined && bytes === 128 && !long) continue;
       if (form.groups[1] === MAKING.groups && bytes !== MAKING.bytes) continue;
       // Of chunks of 256 a warpgroup has fragments of 64 rows: of 128 rows, 16 columns, ptxas gives its threads 195 registers, and an SM holds one block (53 us for 44 at 16x16384x16384).
       if (problem.weights !== undefined && bytes > MAKING.bytes && tile[1] > ATOM_ROWS * form.groups[1])

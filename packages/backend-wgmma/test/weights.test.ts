@@ -141,6 +141,33 @@ test.each(gated)("gated: %s, %o, %o, %o, %s", async (dtype, [m, n, k], weights, 
   expect(await checkOnEmulator(wgmma, "sm_90a", problem, `swapAB=on ${schedule}`, m)).toEqual([]);
 });
 
+/** Instructions side by side in a warp: two, four and eight, beside each other and twice; and all columns of them at once on their way through shared memory. */
+const quantised = [
+  ["tile=32x256x64 warpgroups=1x2 stages=2", 20, "mxf8", "quantize(32,u8)", {}],
+  ["tile=16x256x128 warpgroups=1x1 stages=2 delayedRelease=on sched=tiles", 37, "s8", "quantize(32,f32)", {}],
+  ["tile=16x256x64 warpgroups=1x1 stages=2 sched=tiles epi=direct", 9, "e4m3", "quantize(64,f32)", {}],
+  ["tile=8x512x64 warpgroups=1x1 stages=2 regs=24/240", 11, "e5m2", "quantize(128,f32)", {}],
+  ["tile=16x512x64 warpgroups=1x1 stages=2", 16, "mxf8e5m2", "quantize(32,u8)", { gated: "halves" }],
+] as const;
+
+test.each(quantised)("quantised: %s, m %i, %s by %s, %o", async (schedule, m, d, step, more) => {
+  const problem = problemOf({
+    ...{ m, n: 640, k: 256, dtype: "bf16", weights: { group: 64 }, d: { dtype: d }, ...more },
+    epilogue: `${"gated" in more ? "silu(acc) * up" : "acc + b[n]"} | ${step}`,
+  });
+  expect(await checkOnEmulator(wgmma, "sm_90a", problem, `swapAB=on ${schedule}`, m)).toEqual([]);
+});
+
+test("groups of columns of more than a warp has are refused", () => {
+  const request = { m: 16, n: 512, k: 256, weights: { group: 64 }, d: { dtype: "e4m3" } } as const;
+  const by = (group: number, tile: string) =>
+    refused({ ...request, epilogue: `quantize(${group},f32)` }, `tile=${tile} swapAB=on sched=tiles`);
+  expect(by(16, "16x64x64 warpgroups=1x1")).toEqual([]);
+  expect(by(32, "16x64x64 warpgroups=1x1")).toContain("TW1909");
+  expect(by(32, "16x128x64 warpgroups=1x2")).toContain("TW1909");
+  expect(by(64, "16x256x64 warpgroups=1x1")).toEqual([]);
+});
+
 /** What a schedule, or a problem, is refused with. */
 const refused = (request: Parameters<typeof problemOf>[0], schedule: string) => {
   const given = {
@@ -166,9 +193,15 @@ test("schedules that weights do not go through are refused", () => {
 });
 
 test("every first schedule is legal", () => {
-  for (const m of [1, 16, 100, 600]) {
+  for (const [m, k] of [
+    [1, 1024],
+    [16, 1024],
+    [100, 1024],
+    [600, 1024],
+    [20, 192],
+  ] as const) {
     const made = createCompiler({ backends: [wgmma] }).compile({
-      problem: problemOf({ m, n: 256, k: 1024, weights: { zeros: true } }),
+      problem: problemOf({ m, n: 256, k, weights: { zeros: true, group: 64 } }),
       target: targetOf("sm_90a"),
     });
     expect(made.ok).toBe(true);

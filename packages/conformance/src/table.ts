@@ -18,6 +18,7 @@ import {
   addExpertWeights,
   addGatedWeights,
   addGroups,
+  addQuantizedWeights,
   addScaledExperts,
   addSymbolic,
 } from "./tableLaunches.ts";
@@ -48,6 +49,7 @@ export function problemTable(types: DTypes, seed: number): readonly Row[] {
   addAddedRows(table);
   addExpertWeights(table);
   addGatedWeights(table);
+  addQuantizedWeights(table);
   return table.rows;
 }
 

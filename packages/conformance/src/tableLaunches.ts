@@ -281,6 +281,27 @@ export function addExpertWeights(table: Table): void {
     );
 }
 
+/** Products whose B has few bits, and whose output is quantised by groups of columns. */
+export function addQuantizedWeights(table: Table): void {
+  const { dtype, bDType, acc = "f32" } = table.types;
+  if ((dtype !== "bf16" && dtype !== "f16") || bDType !== undefined || acc !== "f32") return;
+  for (const [m, d, step, more] of [
+    [37, "e4m3", "quantize(32,f32:row)", { batch: { kind: "grouped", count: 3, rows: "offsets" } }],
+    [70, "mxf8", "quantize(32,u8)", {}],
+    [16, "s8", "quantize(128,f32)", {}],
+    [16, "e5m2", "quantize(64,f32)", { gated: "halves" }],
+  ] as const)
+    table.add(
+      `weights of s4, quantised, ${d} by ${step}`,
+      { m, n: 640, k: 128 },
+      {
+        ...{ a: { dtype, layout: "row" }, b: {}, d: { dtype: d, layout: "row" }, ...more },
+        weights: { group: 64 },
+        epilogue: `${"gated" in more ? "silu(acc) * up" : "relu(acc + b[n])"} | ${step}`,
+      },
+    );
+}
+
 /** Gated products whose B has few bits: codes and scales of the gate's columns, and behind them those of the up projection. */
 export function addGatedWeights(table: Table): void {
   const { dtype, bDType, acc = "f32" } = table.types;

@@ -1,14 +1,19 @@
 /** A backend that serves quantised outputs: by schedules whose epilogues have whole groups of columns in the lanes of one warp. */
 import type { Diagnostic, Problem, Schedule } from "@tilewright/core";
 import { dtypes, err, ok, quantizeOf, roundUp } from "@tilewright/core";
+import { spreadAtom } from "./atoms/spread.ts";
+import { findWarpgroupAtom } from "./atoms/warpgroup.ts";
 import type { Backend } from "./backend.ts";
 import { groupedColumns, registerRun } from "./tile/ownership.ts";
 import { eachStmt } from "./tile/rewrite.ts";
 import { tensorPlace } from "./tile/tensor.ts";
-import type { TileProgram } from "./tile/types.ts";
+import type { OwnershipMode, TileProgram } from "./tile/types.ts";
 
 /** Fields of schedules, and what they have to be: a group's values are those of one CTA, and lie in its lanes as columns of the accumulator do. */
 const plain: Readonly<Record<string, string>> = { split: "1", streamk: "0", swapAB: "off", tail: "0" };
+
+/** The same of weights, whose instructions have columns of D in lanes, too, where A and B are exchanged: each warp whole groups of them. */
+const { swapAB: _, ...weighted } = plain;
 
 /** Threads that have both elements of a byte store it: a tile on the way has a byte for each. */
 const direct: Readonly<Record<string, string>> = { epi: "direct" };
@@ -23,6 +28,17 @@ const fault = (at: string, message: string, hint: string): Diagnostic => ({
   message: `a quantised output: ${message}`,
   hint,
 });
+
+/** The columns of a tile as the rows of warpgroup instructions have them, where A and B are exchanged; null where they are not. */
+function exchangedRows(
+  { body, directives }: TileProgram,
+  cols: readonly OwnershipMode[],
+): readonly OwnershipMode[] | null {
+  if (!directives.some(({ name }) => name === "swapAB")) return null;
+  const mma = eachStmt(body).find((stmt) => stmt.kind === "mma");
+  const atom = mma?.kind === "mma" ? findWarpgroupAtom(mma.atom) : null;
+  return atom === null ? null : spreadAtom(cols, atom.fragments.acc.rows, 1);
+}
 
 /** Why the epilogue of a program at stage nest has no whole groups of so many columns in a warp; null where it has. */
 function groupFault(program: TileProgram, group: number): string | null {
@@ -45,9 +61,9 @@ function groupFault(program: TileProgram, group: number): string | null {
       return `its epilogue has ${columns} columns at a time, no whole groups of ${group}`;
   }
   const cols = nest.n.filter(({ tier }) => tier !== "grid");
-  const inLanes = cols.map((mode) =>
-    mode.tier === "atom" ? ({ ...mode, tier: "register" } as const) : mode,
-  );
+  const inLanes =
+    exchangedRows(program, cols) ??
+    cols.map((mode) => (mode.tier === "atom" ? ({ ...mode, tier: "register" } as const) : mode));
   if (sharesBytes(problem) && registerRun(inLanes) % 2 !== 0) return SHARED_BYTES;
   return groupedColumns({ rows: [], cols: inLanes }, group) === null
     ? `its warps have fewer columns beside each other than the ${group} of a group`
@@ -110,7 +126,8 @@ export function servingQuantized(backend: Backend): Backend {
     const found = [...backend.check(problem, schedule, target, inParts)];
     const group = quantizeOf(problem)?.step.group;
     if (group === undefined) return found;
-    found.push(...fieldFaults(backend, schedule, plain, "groups of columns", fault));
+    const wanted = problem.weights === undefined ? plain : weighted;
+    found.push(...fieldFaults(backend, schedule, wanted, "groups of columns", fault));
     if (sharesBytes(problem)) {
       found.push(...fieldFaults(backend, schedule, direct, "elements that share bytes", fault));
       if (schedule.storeElements === 1)

@@ -130,33 +130,33 @@ function linesOf(own: Ownership, fragment: Ownership): Lines | null {
   return rows === null || cols === null ? null : { rows, cols };
 }
 
-/** Whether warps, lanes and the first registers of a tile have what those of another have. */
-const agrees = (own: Ownership, other: Ownership, warps: number, registers: number): boolean =>
-  (["rows", "cols"] as const).every((axis) =>
-    (
-      [
-        ["warp", warps],
-        ["thread", 32],
-        ["register", registers],
-      ] as const
-    ).every(([tier, size]) => {
-      const wanted = coordinates(other[axis], tier, size);
-      return coordinates(own[axis], tier, size).every((at, i) => at === wanted[i]);
-    }),
-  );
+/** Whether warps, lanes and the first registers of a tile have what those of another have along an axis. */
+const agrees = (
+  own: readonly OwnershipMode[],
+  other: readonly OwnershipMode[],
+  { warps, registers }: { readonly warps: number; readonly registers: number },
+): boolean =>
+  (
+    [
+      ["warp", warps],
+      ["thread", 32],
+      ["register", registers],
+    ] as const
+  ).every(([tier, size]) => areSame(coordinates(own, tier, size), coordinates(other, tier, size)));
 
 const areSame = (a: readonly number[], b: readonly number[]): boolean =>
   a.length === b.length && a.every((line, i) => line === b[i]);
 const exchanged = ({ rows, cols }: Ownership): Ownership => ({ rows: cols, cols: rows });
 
-/** Whether all runs of registers of a tile are a fragment of a warpgroup as it is, rows and columns in order. */
-function isFragment(own: Ownership, fragment: Ownership): boolean {
+/** Whether all runs of registers of a tile are a fragment of a warpgroup as it is, rows and columns in order; `apart`: but rows of its warps, which lie wherever the sums of the same rows do. */
+function isFragment(own: Ownership, fragment: Ownership, apart = false): boolean {
   const each = registersPerThread(fragment);
   const all = (["rows", "cols"] as const).map((axis) =>
     coordinates(own[axis], "register", registersPerThread(own)),
   );
   return (
-    agrees(own, fragment, WARPS, each) &&
+    agrees(own.rows, fragment.rows, { warps: apart ? 1 : WARPS, registers: each }) &&
+    agrees(own.cols, fragment.cols, { warps: WARPS, registers: each }) &&
     all.every((at) => at.every((c, r) => c - (at[r - (r % each)] ?? 0) === at[r % each]))
   );
 }
@@ -232,21 +232,31 @@ function* ofWarpgroup(subject: Subject, at: Site, stmt: Of<"mma">, atom: Warpgro
     // Columns of A, and rows of B unless it is exchanged, are along k.
     const turned = swapped && stmt.exchanged !== true;
     const what = `a${turned} ${atom.name}`;
-    if (!knownFits(own, what, () => isFragment(turned ? exchanged(own) : own, atom.fragments.a)))
+    const held = turned ? exchanged(own) : own;
+    if (!knownFits(own, what, () => isFragment(held, atom.fragments.a, swapped)))
       yield misplaced(at, first, atom.name);
+    const warps = (rows: readonly OwnershipMode[]): readonly number[] => coordinates(rows, "warp", WARPS);
+    if (swapped && acc.own !== null && !areSame(warps(held.rows), warps(acc.own.cols)))
+      yield misplaced(at, acc, atom.name);
   }
   const { own } = acc;
   if (own === null) return;
   const what = `sums${swapped} ${atom.name} ${Object.values(stmt.columns ?? {}).join()}`;
-  if (!knownFits(own, what, () => areSums(swapped ? exchanged(own) : own, stmt, atom)))
+  const apart = swapped && first.own !== null;
+  if (!knownFits(own, `${what} ${apart}`, () => areSums(swapped ? exchanged(own) : own, stmt, atom, apart)))
     yield misplaced(at, acc, atom.name);
 }
 
 /** Whether registers are sums of the instructions of a product: from each one's first on, four are of eight columns, and columns follow each other. */
-function areSums(own: Ownership, { columns }: Of<"mma">, { m, n, fragments }: WarpgroupAtom): boolean {
+function areSums(
+  own: Ownership,
+  { columns }: Of<"mma">,
+  { m, n, fragments }: WarpgroupAtom,
+  apart: boolean,
+): boolean {
   const { rows, cols } = fragments.acc;
   const part = { rows, cols: cols.filter(({ stride, tier }) => tier !== "register" || stride === 1) };
-  if (!isFragment(own, part)) return false;
+  if (!isFragment(own, part, apart)) return false;
   const each = registersPerThread(fragments.acc);
   const places = new Map(ownedRegisters(own).map((e) => [e.register, e]));
   const begins = [...places.values()].filter(({ register, row, col }) =>
@@ -331,14 +341,14 @@ function* moved(subject: Subject, at: Site, dst: View, src: View): Iterable<Faul
   // Halves of columns side by side are moved whole.
   if (place.form === "split" && src.extent[across] < place.columns) return;
   const registers = registersPerThread(own);
-  const fits = knownFits(own, `loads ${place.form} ${place.stacks} ${place.lanes}`, () =>
-    agrees(
+  const fits = knownFits(own, `loads ${place.form} ${place.stacks} ${place.lanes}`, () => {
+    const [held, wanted] = [
       place.lanes === 0 ? own : exchanged(own),
       loadsOf(place, registers / place.stacks),
-      WARPS,
-      registers,
-    ),
-  );
+    ];
+    const all = { warps: WARPS, registers };
+    return agrees(held.rows, wanted.rows, all) && agrees(held.cols, wanted.cols, all);
+  });
   if (!fits) yield misplaced(at, tile, at.stmt.kind === "copy" ? at.stmt.transport : "");
 }
 
