@@ -79,7 +79,8 @@ export function tensorAccessFault(
     ld: sizeMultiple(problem, leadingNames[which]),
     stride: batched ? sizeMultiple(problem, strideNames[which]) : null,
   };
-  return accessFault(access, packed);
+  // Codes of weights lie in words.
+  return accessFault(access, packed || (which === "b" && problem.weights !== undefined));
 }
 
 /** The same of the matrix that a step reads; null for steps that read none, or a vector, which the launch has to align. */
