@@ -16,6 +16,9 @@ import { scheduleModel } from "./schedule.ts";
 /** Rows of a work tile and of a warp: two instructions' rows share each fragment of a factor, where warps of 16 rows read shared memory for all of the time (H200, 8192 rows and columns of 128: 1640 and 1390 us). */
 const [ROWS, WARP_ROWS] = [128, 32];
 
+/** The fewest rows for which such a tile is taken: up to these, tiles of half as many rows are as many, and half as much work (H200, 64 sequences of 8192 keys and 8 packed rows: 699 and 477 us). */
+const FEWEST = ROWS / 2 + 1;
+
 /** CTAs of an SM that there are tiles for: one alone has a warp for each of its tensor cores. */
 const CTAS = 2;
 
@@ -68,7 +71,7 @@ export function* chainSchedules(
   const { parts, products } = program;
   const count = batch.kind === "none" ? 1 : batch.count;
   if (!hasFeature(target, "cp.async") || !parts || products.length !== 2 || k > n || n > WIDE) return;
-  if (a.dtype !== b.dtype || Math.ceil(m / ROWS) * count < CTAS * sms) return;
+  if (a.dtype !== b.dtype || m < FEWEST || Math.ceil(m / ROWS) * count < CTAS * sms) return;
   const { part, spread } = partOf(problem, target, program);
   const schedule = {
     ...defaultSchedule(scheduleModel),

@@ -34,6 +34,13 @@ test.skipIf(!hasPtxas).each(cases)(
   },
 );
 
+test("few rows of many problems are tiles of 64 rows", () => {
+  const few = { queries: 1, keys: 8192, heads: 64, kvHeads: 8, headDim: 128, batch: 64, dtype: "bf16" };
+  const from = attentionText(must(readAttention({ op: "attention", ...few })));
+  const { schedule } = must(compiler.compile({ from, target: targetOf("sm_90"), verify: "none" }));
+  expect(schedule).toMatch(/^tile=64x128x128 warp=16x128/);
+});
+
 test.skipIf(!hasPtxas).each(["mxf8", "mxf4", "nvf4"])("no spills of experts of %s", (dtype) => {
   const problem = problemOf({
     ...{ m: 32768, n: 4096, k: 7168, dtype, b: { layout: "col" }, d: { dtype: "bf16" }, experts: 8 },

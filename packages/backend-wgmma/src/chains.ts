@@ -104,7 +104,9 @@ export function* chainSchedules(
   }: Parameters<NonNullable<Backend["chains"]>>[3],
 ): Iterable<Schedule> {
   const { m, n, k, batch } = problem;
-  const held = arrangements.filter(({ columns }) => n <= columns);
+  // Threads of three warpgroups have no registers beside windows, or a number for each problem that maps read: 76 to 208 bytes are spilled in wide parts (ptxas 13.0).
+  const few = between || launched.epilogue.some(isOfProblem);
+  const held = arrangements.filter(({ columns, groups }) => n <= columns && !(few && groups > 2));
   const count = batch.kind === "none" ? 1 : batch.count;
   const tilesOf = (groups: number): number => Math.ceil(m / (groups * ATOM_ROWS)) * count;
   const fills = ({ groups }: (typeof arrangements)[number]): boolean => tilesOf(groups) >= sms;
@@ -115,10 +117,11 @@ export function* chainSchedules(
   const listed = outerRuns(launched) !== null || paged.size > 0;
   const straight = two && whole && !(between || rounds || listed);
   const conditionalRescale = straight ? "thread" : selects || n <= NARROW ? "on" : "off";
-  // Turns without hidden elements in a loop of their own: 2.5 % faster of columns of 128, no faster of 64 (H200).
+  // Turns without hidden elements in a loop of their own: 2.5 % faster of columns of 128, 0.5 % of 64, whose last turn's columns behind the factor cost nothing by the vote's loop (H200).
   const keys = launched.epilogue.find((step) => step.kind === "factor");
   const rows = keys?.kind === "factor" ? keys.rows : 0;
-  const splitMasked = straight && (selects || rows % WIDE_PART > 0) ? "on" : "off";
+  const narrow = two && masks && n === NARROW && k === NARROW && !(between || rounds || listed);
+  const splitMasked = narrow || (straight && (selects || rows % WIDE_PART > 0)) ? "on" : "off";
   // Whether lanes keep sums apart: 0.8 % faster of columns of 128, 2 % of 64, no faster where warps vote beside wide sums (H200).
   const laneSums = two && (!selects || straight || n <= NARROW) ? "on" : "off";
   // Of 8192 rows and columns of 128 vectors that are loaded ahead save 8 %, beside a mask 14 %, and without one tiles of several problems in turn 1 % (H200). Beside rounded positions 32 bytes are spilled.

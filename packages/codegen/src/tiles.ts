@@ -16,7 +16,7 @@ type Tiles = StmtOf<"tiles">;
 type U32 = Reg<"u32">;
 
 export function lowerTiles(ctx: Context, stmt: Tiles, lower: (stmts: readonly Stmt[]) => void): void {
-  bindRuns(ctx);
+  if (stmt.loop === null || !severalProblems(ctx, stmt.loop)) bindRuns(ctx);
   ctx.loopsOverTiles ||= stmt.loop !== null || stmt.streamK !== undefined;
   if (stmt.streamK !== undefined) {
     const body = (): void => lower(stmt.body);
@@ -84,6 +84,7 @@ function persist(ctx: Context, stmt: Tiles, loop: TileLoop, lower: (stmts: reado
   forgetSlots(ctx);
   ctx.scope(() => {
     const number = loop.batch === undefined ? tile : ofOneProblem(ctx, stmt, tile, loop.batch);
+    if (severalProblems(ctx, loop)) bindRuns(ctx);
     if (deferred) ctx.recordLate(() => place(ctx, stmt, number));
     else place(ctx, stmt, number);
     lower(stmt.body);
@@ -127,6 +128,10 @@ function anyProblem({ program, problems }: Context, loop: TileLoop): boolean {
   const ring = program.rings.find(({ name }) => name === loop.ring);
   return ring?.transport === "clc" && problems !== null;
 }
+
+/** Whether tiles of a loop are of several problems, each with runs of its own. */
+const severalProblems = (ctx: Context, loop: TileLoop): boolean =>
+  loop.batch !== undefined || anyProblem(ctx, loop);
 
 /** The problem of the block's first tile. */
 function ownProblem(ctx: Context): U32 {

@@ -118,8 +118,13 @@ export const optionsFor = (
 export const attentionOptions: AttentionOptions = {
   ...{ arch: "sm_100a", dtypes: ["bf16", "f16"], sample: [1, 12] },
   draws: { first: 700, count: 1 },
-  // CTAs without a tile give tensor memory back, too.
   scheduled: [
+    // Tiles that the launch control hands out are of any sequence: each begins where its own keys do, and has as many.
+    [
+      "tile=64x64x64 ctaGroup=1 stages=2 chainTile=128x64 chainOperand=tensor accumulators=1 storeStages=1 sched=clc",
+      { queries: 100, keys: 98, headDim: 64, dtype: "f16", batch: 3, offsets: "keys", totalKeys: 150 },
+    ],
+    // CTAs without a tile give tensor memory back, too.
     [
       "tile=64x64x64 ctaGroup=1 stages=2 chainTile=64x64 accumulators=1 sched=tiles storeStages=1 epi=direct",
       {

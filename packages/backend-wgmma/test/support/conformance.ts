@@ -69,6 +69,15 @@ export const attentionOptions: AttentionOptions = {
       "tile=64x64x64 warpgroups=1x1 stages=4 regs=24/240 pipelineProducts=on splitMasked=on conditionalRescale=thread cluster=2x1 sched=persistent batchGroup=2",
       { queries: 200, keys: 290, headDim: 64, dtype: "f16", heads: 2, window: 70 },
     ],
+    // Tiles of several sequences by one CTA: each begins where its own keys do, and has as many.
+    [
+      "tile=128x64x64 stages=4 chainTile=128x64 regs=24/240 sched=persistent batchGroup=1",
+      { queries: 38, keys: 98, headDim: 64, dtype: "f16", batch: 3, offsets: "keys", causal: true },
+    ],
+    [
+      "tile=128x64x64 stages=4 chainTile=128x64 regs=40/232 sched=atomic batchGroup=1",
+      { queries: 20, keys: 140, headDim: 64, dtype: "bf16", batch: 3, pageSize: 16, window: 30 },
+    ],
     [`${reused} sched=persistent`, { ...latent, batch: 2, queries: 20, packHeads: "off" }],
     [`${reused} sched=atomic`, { ...latent, queries: 3, keys: 40, batch: 2, pageSize: 16, causal: true }],
     [`${reused} sched=tiles`, { ...latent, queries: 70, batch: 2, offsets: "both", totalKeys: 200 }],

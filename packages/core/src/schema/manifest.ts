@@ -45,6 +45,10 @@ export const constraintSchema = z
 
 const triple = <T extends z.ZodType>(item: T) => z.tuple([item, item, item]).readonly();
 
+const offset = count.describe(
+  "bytes from the first parameter, as sizes and alignments have it. Launch by addresses (kernelParams of cuLaunchKernel): ptxas aligns tensor maps in its constant bank, so that a buffer (CU_LAUNCH_PARAM_BUFFER_POINTER) has them elsewhere",
+);
+
 const paramSchema = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("pointer"),
@@ -53,7 +57,7 @@ const paramSchema = z.discriminatedUnion("kind", [
       .describe(
         "sfa, sfb: scale factors of A and B; epilogueI: what step I reads or stores; groups: the table of a grouped problem, of experts int32, one for each",
       ),
-    offset: count,
+    offset,
     size: z.literal(8),
     align: count,
     access: z.enum(["read", "write", "readwrite"]),
@@ -62,7 +66,7 @@ const paramSchema = z.discriminatedUnion("kind", [
     kind: z.literal("scalar"),
     name: z.string(),
     dtype: z.enum(["f32", "f64", "u32", "s32", "u64"]),
-    offset: count,
+    offset,
     size: count,
     value: launchExprSchema,
   }),
@@ -70,7 +74,7 @@ const paramSchema = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("tensorMap"),
     name: z.string(),
-    offset: count,
+    offset,
     size: z.literal(128),
     tensorMap: z.object({
       operand: z
