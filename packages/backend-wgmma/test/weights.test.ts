@@ -135,6 +135,41 @@ const gated = [
   ],
 ] as const;
 
+/** Both sums of a column in the slices that blocks of a cluster exchange: of rows, of all of them, and of three blocks. */
+const split = [
+  ["tile=8x256x128 warpgroups=1x2 stages=3 split=2", 13, {}],
+  ["tile=16x512x64 warpgroups=1x4 stages=3 split=4", 16, { epilogue: "gelu(acc + b[n]) * up + r[m,n]:bf16" }],
+  ["tile=32x128x128 warpgroups=1x1 stages=3 split=3 delayedRelease=on epi=direct", 30, {}],
+] as const;
+
+test.each(split)("gated, shared by blocks: %s, m %i, %o", async (schedule, m, more) => {
+  const weights = { group: 64, zeros: true };
+  const problem = problemOf({
+    ...{ m, n: 144, k: 768, dtype: "bf16", weights, gated: "halves", epilogue: "silu(acc) * up" },
+    ...more,
+  });
+  const text = `swapAB=on sched=tiles reduction=cluster ${schedule}`;
+  expect(await checkOnEmulator(wgmma, "sm_90a", problem, text, m)).toEqual([]);
+});
+
+test("blocks that share a gated tile meet in a cluster alone", () => {
+  const request = {
+    m: 16,
+    n: 64,
+    k: 2048,
+    weights: { group: 128 },
+    gated: "halves",
+    epilogue: "silu(acc) * up",
+  } as const;
+  const by = (reduction: string) =>
+    refused(
+      request,
+      `tile=16x128x128 warpgroups=1x1 stages=3 swapAB=on sched=tiles epi=direct split=2 reduction=${reduction}`,
+    );
+  expect(by("cluster")).toEqual([]);
+  expect(by("last")).toContain("TW1907");
+});
+
 test.each(gated)("gated: %s, %o, %o, %o, %s", async (dtype, [m, n, k], weights, more, schedule) => {
   const epilogue = "silu(acc + b[n]) * up";
   const problem = problemOf({ m, n, k, dtype, weights, gated: "halves", epilogue, ...more });

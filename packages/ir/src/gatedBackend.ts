@@ -68,7 +68,9 @@ export function servingGated(
     const own = { ...product, n: problem.n };
     const found = [...backend.check(product, schedule, target), ...more(schedule, problem, target)];
     if (found.length === 0) found.push(...backend.check(own, schedule, target));
-    const wanted = problem.weights === undefined ? plain : weighted;
+    const { split: one, ...meeting } = weighted;
+    const wanted =
+      problem.weights === undefined ? plain : schedule.reduction === "cluster" ? meeting : weighted;
     found.push(...fieldFaults(backend, schedule, wanted, "pairs of columns", fault));
     if (found.length > 0) return found;
     const program = backend.tile(product, schedule, target);

@@ -43,17 +43,23 @@ function meet(program: TileProgram, split: Split, axis: 0 | 1, unit: number): Ti
   const sum = registerBuffer(SUM, bufferOf(program, combine.acc.buffer).dtype, shape);
   const along = (at: 0 | 1, origin: Expr): Expr =>
     at === axis ? add(origin, mul(v(split.var), own)) : origin;
-  const sliced = ({ buffer, slot, origin: [row, col] }: View): View => ({
-    buffer,
-    slot,
-    origin: [along(0, row), along(1, col)],
-    extent: shape,
-  });
+  // Of a gated product D, and the first sums, have half of the sum's columns.
+  const part = ({ extent: [rows, columns] }: View): View["extent"] =>
+    axis === 0 ? [own, columns] : [rows, own];
+  const sliced = (view: View): View => {
+    const [row, col] = view.origin;
+    return { ...view, origin: [along(0, row), along(1, col)], extent: part(view) };
+  };
   const inside = (stmts: readonly Stmt[]): readonly Stmt[] =>
     rewriteStmts(stmts, (stmt) =>
       stmt.kind !== "epilogue"
         ? stmt
-        : { ...stmt, acc: wholeView(sum), dst: sliced(stmt.dst), c: stmt.c === null ? null : sliced(stmt.c) },
+        : {
+            ...stmt,
+            acc: { ...wholeView(sum), extent: part(stmt.acc) },
+            dst: sliced(stmt.dst),
+            c: stmt.c === null ? null : sliced(stmt.c),
+          },
     );
   const body = rewriteStmts(program.body, (stmt) =>
     stmt.kind === "reduce" ? { ...stmt, by: "cluster", into: wholeView(sum), body: inside(stmt.body) } : stmt,
