@@ -213,4 +213,5 @@ export * from "./targets/occupancy.ts";
 export { firstCudaFor, type PtxVersionRow, ptxVersions } from "./targets/ptxVersions.ts";
 export { type Roofline, roofline, rooflineOf } from "./targets/roofline.ts";
 export { type ArchName, archsWith, targets, targetsSupporting } from "./targets/table.ts";
+export { nearTuned } from "./tuned/near.ts";
 export * from "./tuned/store.ts";

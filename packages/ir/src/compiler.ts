@@ -10,6 +10,8 @@ import type { Backend } from "./backend.ts";
 import { given, shippedChoice, tunedPlan } from "./choice.ts";
 import { compileProgram } from "./compileText.ts";
 import type { Machine } from "./model/machine.ts";
+import { usualMachine } from "./model/machines.ts";
+import { nearMachine } from "./near.ts";
 import type { Verification } from "./passes/runPasses.ts";
 import {
   ableTo,
@@ -36,6 +38,8 @@ interface CompileBase {
   readonly deterministic?: boolean;
   /** Measured schedules of this problem, or program over axes, and target (`findTuned`): without a `schedule` the first that is legal goes before what backends would choose. */
   readonly tuned?: readonly Tuned[];
+  /** Entries of a store: those of near problems, timed on the machine, inform which schedule is chosen. */
+  readonly near?: readonly Tuned[];
   /** Verify the program before and after all passes (`ends`) unless told otherwise. */
   readonly verify?: Verification;
 }
@@ -112,16 +116,17 @@ function compileProblem(
   input: ProblemInput,
   version: string,
 ): Checked<Artifact> {
-  const { problem, target, schedule, deterministic = false, machine } = input;
+  const { problem, target, schedule, deterministic = false, near = [] } = input;
   const able = ableTo(backends, problem, target);
   if (!able.ok) return able;
   const entries = schedule === undefined ? (input.tuned ?? []) : [];
   const measured = tunedPlan(able.value, entries, problem, target, deterministic);
+  const machine = nearMachine(backends, near, problem, target, input.machine ?? usualMachine(target));
   const planned =
     measured.plan !== null
       ? ok([measured.plan])
       : schedule === undefined
-        ? plansOf(able.value, problem, target, { deterministic, first: true, ...(machine && { machine }) })
+        ? plansOf(able.value, problem, target, { deterministic, first: true, machine })
         : collect(
             meantFor(able.value, schedule),
             false,

@@ -73,6 +73,7 @@ export { parseLayout, printLayout, printSwizzle } from "./layout/text.ts";
 export type { Layout, Panels, Swizzle } from "./layout/types.ts";
 export * from "./model/index.ts";
 export { must } from "./must.ts";
+export { nearMachine } from "./near.ts";
 export * from "./passes/index.ts";
 export * as passes from "./passes/index.ts";
 export { type BackendVerdict, compilerCodes, type Plan, predictionOf } from "./plans.ts";
@@ -93,7 +94,14 @@ export * from "./schedule/fields.ts";
 export { scheduleValues } from "./schedule/reader.ts";
 export { convertSchedule } from "./schedule/renamed.ts";
 export * from "./schedule/rules.ts";
-export { type Completed, completedBy, INFORMED, type SearchSpace, searching } from "./schedule/search.ts";
+export {
+  type Completed,
+  completedBy,
+  INFORMED,
+  NEAR,
+  type SearchSpace,
+  searching,
+} from "./schedule/search.ts";
 export * from "./schedule/splitK.ts";
 export { gatedLayout, productOf } from "./tile/gated.ts";
 export * from "./tile/index.ts";

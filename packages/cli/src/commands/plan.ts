@@ -1,6 +1,6 @@
 /** `tilewright plan`: why this schedule, and what to expect of it, without a GPU. */
 import { type Checked, findGpu, type Gpu, gpuFor, ok, printProblem, type Target } from "@tilewright/core";
-import { type Artifact, printAttention } from "@tilewright/ir";
+import { type Artifact, nearMachine, printAttention } from "@tilewright/ir";
 import { z } from "zod";
 import { codes, failWith } from "../codes.ts";
 import { compileFrom, compileRequest, sourceFlags } from "../compile/source.ts";
@@ -19,6 +19,7 @@ import { bankMapsSvg } from "../plan/svg.ts";
 import { compileFlags, problemFlags } from "../request/flags.ts";
 import { buildRequest, furtherFaults, type Request } from "../request/request.ts";
 import { choiceText, tellChoice } from "../tuned/choice.ts";
+import { openStore } from "../tuned/files.ts";
 import { userMachine } from "../tuned/gpus.ts";
 
 const args = z.strictObject({
@@ -54,10 +55,18 @@ function gpuOf(name: string | undefined, target: Target): Checked<Gpu> {
 function planned(context: Context, artifact: Artifact, args: Args): Checked<Plan> {
   const gpu = gpuOf(args.gpu, artifact.target);
   if (!gpu.ok) return gpu;
-  const machine = userMachine(context, gpu.value, args.tuned);
-  if (!machine.ok) return machine;
+  const own = userMachine(context, gpu.value, args.tuned);
+  if (!own.ok) return own;
+  const store = openStore(context, args.tuned);
+  if (!store.ok) return store;
   const { deterministic } = args;
-  return planOf(compilerOf(context), artifact, gpu.value, { deterministic, machine: machine.value });
+  const compiler = compilerOf(context);
+  const { problem, target, source } = artifact;
+  const machine =
+    source === undefined
+      ? nearMachine(compiler.backends, store.value, problem, target, own.value.machine)
+      : own.value.machine;
+  return planOf(compiler, artifact, gpu.value, { deterministic, machine: { ...own.value, machine } });
 }
 
 /** Where no backend serves the problem, the verdicts are the answer. */

@@ -121,6 +121,7 @@ export const compileRequest = (
     return compiler.compile({
       ...base,
       tuned,
+      near: store,
       ...(program === undefined ? { problem } : { from: program.text }),
     });
   });

@@ -7,6 +7,7 @@ import {
   type Candidate,
   type Compiler,
   type Machine,
+  nearMachine,
   parseSchedule,
   printAttention,
   printSchedule,
@@ -204,7 +205,10 @@ async function tuneOne(
         ...{ task: { problem, ...(program === undefined ? {} : { program }) }, target, budgetMs },
         candidates: (function* () {
           yield* first;
-          const { machine } = bed;
+          const machine =
+            program === undefined
+              ? nearMachine(compiler.backends, store.value, problem, target, bed.machine)
+              : bed.machine;
           for (const one of program === undefined
             ? rankCandidates(backends, problem, target, { machine })
             : programCandidates(backends, program.text, target, machine))

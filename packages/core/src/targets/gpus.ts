@@ -36,11 +36,17 @@ export interface GpuData extends Gpu {
   readonly model: {
     readonly like: string | null;
     readonly constants: Readonly<Record<string, ModelConstant>>;
-    /** What kernels timed on this GPU add to predictions, a weight for each term of `terms`, by how operands come to the instruction (ir's model/residuals.ts); none: predictions stand. */
+    /** What kernels timed on this GPU add to predictions, a weight for each term of `terms`, by how operands come to the instruction (ir's model/residuals.ts), and trees (model/trees.ts); none: predictions stand. */
     readonly residuals?: {
       readonly how: string;
       readonly terms: readonly string[];
       readonly routes: Readonly<Record<string, readonly number[]>>;
+      readonly trees?: {
+        readonly traits: readonly string[];
+        readonly cuts: readonly (readonly number[])[];
+        readonly unit: number;
+        readonly trees: string;
+      };
     };
   };
 }

@@ -2,6 +2,7 @@
 import type { Problem } from "@tilewright/core";
 import type { ModelKernel } from "./kernel.ts";
 import type { Machine } from "./machine.ts";
+import { solved } from "./neighbours.ts";
 import { predict } from "./predict.ts";
 
 /** What is calibrated, with its bounds: of a launch, of loads, of memory and of L2. Rates of instructions are a chip's own, and published. Nanoseconds, shares, bytes a cycle. */
@@ -114,22 +115,3 @@ const rounded = (value: number): number => Number(value.toPrecision(4));
 
 const rootMeanSquare = (values: readonly number[]): number =>
   Math.sqrt(values.reduce((sum, x) => sum + x * x, 0) / values.length);
-
-/** The solution of a positive definite system, by elimination. */
-function solved(matrix: readonly (readonly number[])[], right: readonly number[]): readonly number[] {
-  const rows = matrix.map((row, i) => [...row, right[i] ?? 0]);
-  const count = rows.length;
-  for (let i = 0; i < count; i++)
-    for (let j = i + 1; j < count; j++) {
-      const [from, to] = [rows[i] ?? [], rows[j] ?? []];
-      const factor = (to[i] ?? 0) / (from[i] ?? 1);
-      rows[j] = to.map((value, column) => value - factor * (from[column] ?? 0));
-    }
-  const found = right.map(() => 0);
-  for (let i = count - 1; i >= 0; i--) {
-    const row = rows[i] ?? [];
-    const rest = found.reduce((sum, x, column) => sum + (column > i ? (row[column] ?? 0) * x : 0), 0);
-    found[i] = ((row[count] ?? 0) - rest) / (row[i] ?? 1);
-  }
-  return found;
-}

@@ -1,5 +1,6 @@
 /** What the model knows of a GPU: rates of an SM in bytes or FLOP a cycle, latencies in nanoseconds, energies. The data files of core (data/gpus) say where each number is from. */
 import type { Feature } from "@tilewright/core";
+import type { Neighbourhood } from "./neighbours.ts";
 
 /** What multiplies, by the instruction: the names that data files of GPUs give rates for. */
 interface EngineRow {
@@ -98,6 +99,8 @@ export interface Machine {
     readonly l2Byte: number;
     readonly memoryByte: number;
   };
+  /** What was timed on it at problems near to the one that is asked for; absent: nothing. */
+  readonly near?: Neighbourhood;
 }
 
 /** Clock to which energies refer, GHz: between the clocks of the two profiles that `voltageExponent` comes from. */

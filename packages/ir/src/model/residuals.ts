@@ -1,12 +1,16 @@
 /**
  * What measured kernels add to the model: of a GPU whose data file has residuals, predictions are corrected by terms of the kernel's own prediction, with a weight for each way
- * that operands come to the instruction. So results of a problem inform the choice for others (scripts/unseen/residuals.ts fits them; docs/perf/model.md).
+ * that operands come to the instruction, and by trees over traits of the kernel for what these leave. So results of a problem inform the choice for others (scripts/unseen/residuals.ts fits them;
+ * docs/perf/model.md).
  */
-import { type DType, dtypes, gpus, type Problem } from "@tilewright/core";
+import { type DType, dtypes, entryOf, gpus, type Problem } from "@tilewright/core";
 import { type LaunchCounts, launchCounts } from "./counts.ts";
 import type { ModelKernel } from "./kernel.ts";
 import type { Machine } from "./machine.ts";
+import { residualBy } from "./neighbours.ts";
 import type { Prediction } from "./predict.ts";
+import { traitsOf } from "./traits.ts";
+import { treesOf } from "./trees.ts";
 
 interface Facts {
   readonly problem: Problem;
@@ -69,8 +73,8 @@ export function residualValues(
   kernel: ModelKernel,
   machine: Machine,
   { causes, timeUs }: Prediction,
+  counts: LaunchCounts = launchCounts(problem, kernel),
 ): readonly number[] {
-  const counts = launchCounts(problem, kernel);
   const [tm, tn, tk] = kernel.tile;
   const facts: Facts = {
     ...{ problem, kernel, counts, causes },
@@ -94,27 +98,52 @@ const isAlike = ({ a, b, batch, epilogue, precision, weights, blockScales, c }: 
   weights === undefined &&
   !blockScales;
 
-/** Least and most of the logarithm: beyond, the kernels that were timed say nothing. */
-export const residualRange = { least: -0.3, most: 0.5 } as const;
+/** Least and most of the logarithm by the terms alone, and of all: beyond, the kernels that were timed say nothing. */
+export const termRange = { least: -0.3, most: 0.5 } as const;
+export const residualRange = { least: -0.4, most: 0.8 } as const;
+
+export const within = ({ least, most }: typeof termRange | typeof residualRange, value: number): number =>
+  Math.min(most, Math.max(least, value));
 
 const residualsOf = (gpu: string) => gpus.find(({ name }) => name === gpu)?.model.residuals ?? null;
 
-/** Whether predictions of a problem on a machine are corrected. */
+/** Read when they are first asked for. */
+const readTrees = new Map<string, (traits: Float64Array) => number>();
+function treesFor(gpu: string): (traits: Float64Array) => number {
+  return entryOf(readTrees, gpu, () => {
+    const trees = residualsOf(gpu)?.trees;
+    return trees === undefined ? () => 0 : treesOf(trees);
+  });
+}
+
+/** Whether predictions of a problem on a machine are corrected by kernels of other problems that come with the compiler. */
 export const isInformed = (problem: Problem, { gpu }: Machine): boolean =>
   residualsOf(gpu) !== null && isAlike(problem);
 
-/** A prediction with what measured kernels say of it; itself where there are none. */
+/** What kernels that come with the compiler add to the logarithm of a prediction; 0 where there are none. */
+function learnt(problem: Problem, kernel: ModelKernel, machine: Machine, prediction: Prediction): number {
+  const weights = isAlike(problem) ? residualsOf(machine.gpu)?.routes[routeOf(kernel)] : undefined;
+  if (weights === undefined) return 0;
+  const counts = launchCounts(problem, kernel);
+  const shares = residualValues(problem, kernel, machine, prediction, counts);
+  const terms = within(
+    termRange,
+    shares.reduce((total, share, at) => total + share * (weights[at] ?? 0), 0),
+  );
+  return terms + treesFor(machine.gpu)(traitsOf({ problem, kernel, machine, counts, prediction }));
+}
+
+/** A prediction with what measured kernels say of it, those of the user's near problems among them; itself where there are none. */
 export function informed(
   problem: Problem,
   kernel: ModelKernel,
   machine: Machine,
   prediction: Prediction,
 ): Prediction {
-  const weights = isAlike(problem) ? residualsOf(machine.gpu)?.routes[routeOf(kernel)] : undefined;
-  if (weights === undefined) return prediction;
-  const shares = residualValues(problem, kernel, machine, prediction);
-  const sum = shares.reduce((total, share, at) => total + share * (weights[at] ?? 0), 0);
-  const factor = Math.exp(Math.min(residualRange.most, Math.max(residualRange.least, sum)));
+  const near = machine.near === undefined ? 0 : residualBy(machine.near, problem, kernel);
+  const sum = learnt(problem, kernel, machine, prediction) + near;
+  if (sum === 0) return prediction;
+  const factor = Math.exp(within(residualRange, sum));
   const { timeUs, tflops, busy, causes } = prediction;
   return {
     ...prediction,

@@ -83,7 +83,7 @@ export function searching<C>(
     };
     const bounds = bound === undefined ? [cheap] : [cheap, (candidate: C) => close(bound(candidate))];
     for (const schedule of space.winners ?? []) yield* offer(schedule).filter(legal);
-    const informs = isInformed(problem, machine);
+    const informs = isInformed(problem, machine) || machine.near !== undefined;
     const most = informs ? mostUs / Math.exp(residualRange.least) : mostUs;
     for (const list of space.candidates()) {
       const ranked = inOrder(list, bounds, complete, ({ timeUs }) => rankOf(timeUs), rankOf(most));
@@ -98,8 +98,8 @@ function* written(ranked: Iterable<Completed>): Generator<Schedule> {
 }
 
 /** Of how many that the model has first measured kernels say which is, and up to what share of the first one's time [held-out problems: docs/perf/model.md]. */
-export const INFORMED = 16;
-const NEAR = 1.25;
+export const INFORMED = 64;
+export const NEAR = 1.4;
 
 /** The first ones by the time that measured kernels of other problems leave of their prediction, then the others as they come; none that would take more than `mostUs`. */
 function* reordered(
