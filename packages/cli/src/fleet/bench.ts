@@ -26,6 +26,8 @@ const ALONE_MS = 60_000;
 const LOOK_MS = 1000;
 /** Seconds that a result waits for a search that was killed and is started again. */
 const KEPT_S = 86_400;
+/** Batches under way for each worker: while it measures one, kernels of the next are made and wait. */
+const AHEAD = 2;
 /** Workers that may fail at a batch before it is taken for the batch's fault. */
 export const ATTEMPTS = 3;
 
@@ -104,7 +106,7 @@ export async function openFleet(
 
   return ok({
     name: model,
-    lanes: () => Math.max(1, workers),
+    lanes: () => AHEAD * Math.max(1, workers),
     measure: async (job) => {
       let give: (result: BatchResult) => void = () => {};
       const nobody = new Promise<BatchResult>((resolve) => {

@@ -1,4 +1,4 @@
-/** The problems of a run, one search each: as many at a time as there are GPUs to measure on. */
+/** The problems of a run, one search each: as many at a time as there are batches to measure at once. */
 import { availableParallelism } from "node:os";
 import type { Checked, Diagnostic, Target, Tuned } from "@tilewright/core";
 import { ok } from "@tilewright/core";

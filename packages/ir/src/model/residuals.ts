@@ -100,7 +100,7 @@ const isAlike = ({ a, b, batch, epilogue, precision, weights, blockScales, c }: 
 
 /** Least and most of the logarithm by the terms alone, and of all: beyond, the kernels that were timed say nothing. */
 export const termRange = { least: -0.3, most: 0.5 } as const;
-export const residualRange = { least: -0.4, most: 0.8 } as const;
+export const residualRange = { least: -0.3, most: 0.8 } as const;
 
 export const within = ({ least, most }: typeof termRange | typeof residualRange, value: number): number =>
   Math.min(most, Math.max(least, value));

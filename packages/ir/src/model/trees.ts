@@ -29,33 +29,38 @@ export function packTrees(trees: readonly Tree[]): string {
 
 /** The sum of all trees' leaves for a kernel's traits. */
 export function treesOf({ cuts, unit, trees }: TreeData): (traits: Float64Array) => number {
-  const bytes = Int8Array.from(atob(trees), (char) => char.charCodeAt(0));
-  // Side by side: of each question trait, where it goes and the cut; leaves lie behind all of them.
-  const words: number[] = [];
-  const values: number[] = [];
-  const leaves: number[] = [];
+  const text = atob(trees);
+  const byte = (at: number): number => text.charCodeAt(at);
+  const signed = (at: number): number => (byte(at) << 24) >> 24;
   const roots: number[] = [];
-  for (let at = 0; at < bytes.length; ) {
-    const count = (bytes[at++] ?? 0) & 0xff;
-    const [first, firstLeaf] = [values.length, leaves.length];
-    roots.push(count === 0 ? ~firstLeaf : first);
-    const place = (to: number): number => (to < 0 ? ~(firstLeaf + ~to) : first + to);
-    for (let i = 0; i < count; i++, at += 4) {
-      const [trait, cut, yes, no] = bytes.subarray(at, at + 4).map((byte) => byte);
-      words.push((trait ?? 0) & 0xff, place(yes ?? 0), place(no ?? 0));
-      values.push(cuts[(trait ?? 0) & 0xff]?.[(cut ?? 0) & 0xff] ?? 0);
+  // Of each question trait, where it goes on either way and, beside them, the cut; leaves of all trees in a row.
+  const where = new Int32Array(text.length);
+  const limits = new Float64Array(text.length >> 2);
+  const leaves = new Float64Array(text.length >> 1);
+  let [questions, leaf] = [0, 0];
+  for (let at = 0; at < text.length; ) {
+    const count = byte(at++);
+    const place = (to: number): number => (to < 0 ? to - leaf : to + first);
+    const first = questions;
+    roots.push(count === 0 ? -1 - leaf : first);
+    for (let end = first + count; questions < end; questions++, at += 4) {
+      where[3 * questions] = byte(at);
+      where[3 * questions + 1] = place(signed(at + 2));
+      where[3 * questions + 2] = place(signed(at + 3));
+      limits[questions] = cuts[byte(at)]?.[byte(at + 1)] ?? 0;
     }
-    for (let i = 0; i <= count; i++, at += 2)
-      leaves.push((((bytes[at] ?? 0) & 0xff) | ((bytes[at + 1] ?? 0) << 8)) * unit);
+    for (let end = leaf + count + 1; leaf < end; leaf++, at += 2)
+      leaves[leaf] = unit * (byte(at) | (signed(at + 1) << 8));
   }
-  const [where, cut, leaf] = [Int32Array.from(words), Float64Array.from(values), Float64Array.from(leaves)];
   return (traits) => {
     let sum = 0;
     for (const root of roots) {
       let at = root;
-      while (at >= 0)
-        at = where[3 * at + ((traits[where[3 * at] ?? 0] ?? 0) <= (cut[at] ?? 0) ? 1 : 2)] ?? -1;
-      sum += leaf[~at] ?? 0;
+      while (at >= 0) {
+        const yes = (traits[where[3 * at] ?? 0] ?? 0) <= (limits[at] ?? 0);
+        at = where[3 * at + (yes ? 1 : 2)] ?? -1;
+      }
+      sum += leaves[~at] ?? 0;
     }
     return sum;
   };

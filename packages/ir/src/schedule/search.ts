@@ -98,8 +98,8 @@ function* written(ranked: Iterable<Completed>): Generator<Schedule> {
 }
 
 /** Of how many that the model has first measured kernels say which is, and up to what share of the first one's time [held-out problems: docs/perf/model.md]. */
-export const INFORMED = 64;
-export const NEAR = 1.4;
+export const INFORMED = 16;
+export const NEAR = 1.25;
 
 /** The first ones by the time that measured kernels of other problems leave of their prediction, then the others as they come; none that would take more than `mostUs`. */
 function* reordered(
