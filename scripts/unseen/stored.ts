@@ -130,7 +130,7 @@ export const wide = (): readonly Stored[] =>
 
 /** Some of each problem, most of them the model's first. */
 export const narrow = (): readonly Stored[] =>
-  ["first-candidates", "first-candidates-2", "informed-choice"].flatMap((name) =>
+  ["first-candidates", "first-candidates-2", "informed-choice", "informed-choice-2"].flatMap((name) =>
     listed(`2026-11-30-h200-${name}`),
   );
 

@@ -25,7 +25,7 @@ const SHAPES = 0.7;
 const SPREAD = 0.06;
 const NOISE = 0.06;
 /** Least and most of what neighbours add to the logarithm. */
-export const neighbourRange = { least: -0.2, most: 0.2 } as const;
+const neighbourRange = { least: -0.2, most: 0.2 } as const;
 
 const sizesOf = ({ m, n, k }: Problem): readonly number[] => [m, n, k].map(Math.log2);
 
