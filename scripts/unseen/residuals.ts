@@ -240,7 +240,16 @@ function fitOf(places: readonly number[]): Fit {
     BOOSTING,
     createRandom(2),
   );
-  return { beta, trees, data: { traits: traitNames, cuts, unit, trees: packTrees(trees) } };
+  return {
+    beta,
+    trees,
+    data: {
+      traits: traitNames,
+      cuts,
+      unit,
+      trees: Buffer.from(packTrees(trees)).toString("base64").replaceAll("=", ""),
+    },
+  };
 }
 
 const corrections = ({ beta, data }: Fit): ((kernel: Kernel) => number) => {

@@ -45,15 +45,11 @@ function choice(problem: Problem, near: readonly Tuned[]): string {
 }
 
 const problem = problemOf(700, 2048, 4096);
-const [usual, other] = firstOf(problem, 60).reduce<readonly Candidate[]>(
-  (kept, each) =>
-    kept.length === 0 || (kept.length === 1 && each.text.split(" ")[0] !== kept[0]?.text.split(" ")[0])
-      ? [...kept, each]
-      : kept,
-  [],
-);
-if (usual === undefined || other === undefined || other.prediction === null)
-  throw new TypeError("no two tiles");
+const all = firstOf(problem, 60);
+const tileOf = (candidate: Candidate | undefined) => candidate?.text.split(" ")[0];
+const usual = all[0];
+const other = all.find((each) => tileOf(each) !== tileOf(usual));
+if (usual === undefined || other?.prediction == null) throw new TypeError("no two tiles");
 const us = other.prediction.timeUs;
 
 test("an entry that was faster than predicted is taken at a near problem, and not at a far one", () => {

@@ -9,7 +9,7 @@ export interface TreeData {
   readonly cuts: readonly (readonly number[])[];
   /** What an integer of a leaf stands for. */
   readonly unit: number;
-  /** Of all trees, in base64. */
+  /** Of all trees, in base64, without an end that is filled up. */
   readonly trees: string;
 }
 
@@ -18,27 +18,44 @@ export interface Tree {
   readonly leaves: readonly number[];
 }
 
-export function packTrees(trees: readonly Tree[]): string {
-  const bytes = trees.flatMap(({ questions, leaves }) => [
-    questions.length,
-    ...questions.flatMap((each) => each.map((value) => value & 0xff)),
-    ...leaves.flatMap((value) => [value & 0xff, (value >> 8) & 0xff]),
-  ]);
-  return btoa(bytes.map((byte) => String.fromCharCode(byte)).join(""));
+/** The bytes of trees. */
+export const packTrees = (trees: readonly Tree[]): Uint8Array =>
+  Uint8Array.from(
+    trees.flatMap(({ questions, leaves }) => [
+      questions.length,
+      ...questions.flatMap((each) => each.map((value) => value & 0xff)),
+      ...leaves.flatMap((value) => [value & 0xff, (value >> 8) & 0xff]),
+    ]),
+  );
+
+const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/** Bytes of base64, where neither Node nor a page is asked for. */
+function bytesOf(text: string): Uint8Array {
+  const values = new Int32Array(128);
+  for (let i = 0; i < digits.length; i++) values[digits.charCodeAt(i)] = i;
+  const bytes = new Uint8Array((text.length * 3) >> 2);
+  let [word, to] = [0, 0];
+  for (let i = 0; i < text.length; i++) {
+    word = (word << 6) | (values[text.charCodeAt(i)] ?? 0);
+    if ((i & 3) === 0) continue;
+    bytes[to++] = word >> (6 - 2 * (i & 3));
+  }
+  return bytes;
 }
 
 /** The sum of all trees' leaves for a kernel's traits. */
 export function treesOf({ cuts, unit, trees }: TreeData): (traits: Float64Array) => number {
-  const text = atob(trees);
-  const byte = (at: number): number => text.charCodeAt(at);
+  const bytes = bytesOf(trees);
+  const byte = (at: number): number => bytes[at] ?? 0;
   const signed = (at: number): number => (byte(at) << 24) >> 24;
   const roots: number[] = [];
   // Of each question trait, where it goes on either way and, beside them, the cut; leaves of all trees in a row.
-  const where = new Int32Array(text.length);
-  const limits = new Float64Array(text.length >> 2);
-  const leaves = new Float64Array(text.length >> 1);
+  const where = new Int32Array(bytes.length);
+  const limits = new Float64Array(bytes.length >> 2);
+  const leaves = new Float64Array(bytes.length >> 1);
   let [questions, leaf] = [0, 0];
-  for (let at = 0; at < text.length; ) {
+  for (let at = 0; at < bytes.length; ) {
     const count = byte(at++);
     const place = (to: number): number => (to < 0 ? to - leaf : to + first);
     const first = questions;
