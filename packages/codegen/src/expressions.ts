@@ -18,6 +18,9 @@ import { cast } from "./formats.ts";
 /** A register, or a constant. */
 export type Value = F32 | number;
 
+/** A constant that is one instruction's bound: beside 0 a comparison keeps the sign of a 0, and beside NaN the other value, which the instruction does not. */
+const isLimit = (y: Value): y is number => typeof y === "number" && Math.abs(y) > 0;
+
 const commutative: readonly FunctionName[] = ["add", "mul"];
 
 const table: Readonly<Record<PlainFunction, (on: Arithmetic, x: F32, y: Value, a: Value, b: Value) => F32>> =
@@ -29,8 +32,8 @@ const table: Readonly<Record<PlainFunction, (on: Arithmetic, x: F32, y: Value, a
     neg: (on, x) => on.neg(x),
     abs: (on, x) => on.abs(x),
     // By comparisons: max.f32 and min.f32 would turn NaN into a bound.
-    max: (on, x, y) => on.selectBelow(x, y, y, x),
-    min: (on, x, y) => on.selectAbove(x, y, y, x),
+    max: (on, x, y) => (isLimit(y) ? on.atLeast(x, y) : on.selectBelow(x, y, y, x)),
+    min: (on, x, y) => (isLimit(y) ? on.atMost(x, y) : on.selectAbove(x, y, y, x)),
     exp: (on, x) => on.exp2(on.mul(x, Math.LOG2E)),
     exp2: (on, x) => on.exp2Ftz(x),
     log: (on, x) => on.mul(on.log2(x), Math.LN2),

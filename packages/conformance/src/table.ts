@@ -42,14 +42,15 @@ export function problemTable(types: DTypes, seed: number): readonly Row[] {
   addExpressions(table);
   addGated(table);
   addExperts(table);
-  addScaledExperts(table);
   addQuantized(table);
   addExpertSums(table);
   addWeights(table);
   addAddedRows(table);
   addExpertWeights(table);
   addGatedWeights(table);
+  addScaledExperts(table);
   addQuantizedWeights(table);
+  addBounds(table);
   return table.rows;
 }
 
@@ -141,9 +142,10 @@ function addBatches(table: Table): void {
   table.add("groups", size, { batch: { kind: "grouped", count: 4 } });
 }
 
+const special = { data: ["special"] } as const;
+
 /** NaN and infinities reach exactly the elements that arithmetic says, past padding, tails, clamps and activations. */
 function addSpecials(table: Table): void {
-  const special = { data: ["special"] } as const;
   const c = { c: { dtype: table.types.cDType ?? table.out }, beta: 1 };
   const rows = table.rows.length;
   for (const size of [...ragged, even[0]]) table.add("NaN and infinity", size, c, special);
@@ -155,8 +157,25 @@ function addSpecials(table: Table): void {
     { kind: "reduce", op: "amax", over: "all", dtype: "f32" },
   ])
     table.add(`NaN and infinity through ${step.fn ?? step.kind}`, ragged[0], { epilogue: [step] }, special);
+  dropUntaken(table, rows);
+}
+
+/** Takes rows of NaN and infinities from a number on out again where operands have none. */
+function dropUntaken(table: Table, rows: number): void {
   const [first] = table.rows.slice(rows);
   if (first && !takesSpecials(first.problem)) table.rows.length = rows;
+}
+
+/** The same through bounds of an expression, of which one is 0. */
+function addBounds(table: Table): void {
+  const rows = table.rows.length;
+  table.add(
+    "NaN and infinity through bounds of an expression",
+    ragged[0],
+    { epilogue: "min(max(acc, -2), 3) - max(min(acc, 4), 0)" },
+    special,
+  );
+  dropUntaken(table, rows);
 }
 
 /** Weights in few bits beside A of 16 bits: all kinds of codes, with and without zero points, groups of all lengths, and tiles with tails. */
