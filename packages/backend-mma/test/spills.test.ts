@@ -41,6 +41,17 @@ test("few rows of many problems are tiles of 64 rows", () => {
   expect(schedule).toMatch(/^tile=64x128x128 warp=16x128/);
 });
 
+test.skipIf(!hasPtxas).each([
+  [4096, 4096, 128],
+  [8192, 28672, 16],
+  [8192, 28672, 128],
+  [16384, 16384, 32],
+])("no spills of weights in e2m1 at 128 rows, %i x %i in groups of %i", (n, k, group) => {
+  const problem = problemOf({ m: 128, n, k, dtype: "bf16", weights: { dtype: "e2m1", group } });
+  const { ptx } = must(compiler.compile({ problem, target: targetOf("sm_80"), verify: "none" }));
+  expect(assemble(ptx, "sm_80").faults).toEqual([]);
+});
+
 test.skipIf(!hasPtxas).each(["mxf8", "mxf4", "nvf4"])("no spills of experts of %s", (dtype) => {
   const problem = problemOf({
     ...{ m: 32768, n: 4096, k: 7168, dtype, b: { layout: "col" }, d: { dtype: "bf16" }, experts: 8 },
