@@ -87,7 +87,7 @@ export function searching<C>(
     const most = informs ? mostUs / Math.exp(residualRange.least) : mostUs;
     for (const list of space.candidates()) {
       const ranked = inOrder(list, bounds, complete, ({ timeUs }) => rankOf(timeUs), rankOf(most));
-      const schedules = informs ? reordered(ranked, rankOf, mostUs) : written(ranked);
+      const schedules = informs ? reordered(ranked, alike === 0 ? EVEN : alike, mostUs) : written(ranked);
       for (const schedule of schedules) yield* offer(schedule).filter(legal);
     }
   };
@@ -101,12 +101,12 @@ function* written(ranked: Iterable<Completed>): Generator<Schedule> {
 export const INFORMED = 16;
 export const NEAR = 1.25;
 
+/** Shares of a time by which what measured kernels leave of two predictions does not tell them apart: the model's order stands. */
+const EVEN = 0.005;
+
 /** The first ones by the time that measured kernels of other problems leave of their prediction, then the others as they come; none that would take more than `mostUs`. */
-function* reordered(
-  ranked: Generator<Completed>,
-  rankOf: (us: number) => number,
-  mostUs: number,
-): Generator<Schedule> {
+function* reordered(ranked: Generator<Completed>, alike: number, mostUs: number): Generator<Schedule> {
+  const rankOf = (us: number): number => Math.round(Math.log(us) / alike);
   const first: { readonly schedule: () => Schedule; readonly us: number }[] = [];
   let next = ranked.next();
   const near = next.done ? 0 : NEAR * next.value.timeUs;
