@@ -174,9 +174,11 @@ export function* chainSchedules(
   // Two tiles of sums beside rows whose ends the launch says, or beside a number for each problem that maps read: 44 to 156 bytes are spilled in wide parts (ptxas 13.0).
   const kept = outerRuns(launched) !== null || launched.epilogue.some(isOfProblem);
   const part = products.length > 2 && kept ? NARROW : WIDE_PART;
+  // Of four products the first factor has the loop's rows. A single turn has no next one whose products could be issued early (C7514).
+  const ahead = (width: number) => (products.length > 3 && rows <= width ? ["off"] : ["on", "off"]);
   if (n <= NARROW)
     for (const arrangement of ordered)
-      for (const pipelineProducts of ["on", "off"])
+      for (const pipelineProducts of ahead(part))
         yield* [{ ...formOf(arrangement, NARROW), chainTile: [part, part], pipelineProducts }].filter(legal);
   else if (products.length > 2)
     for (const columns of crowded && caps ? NARROW_PARTS.slice(-1) : NARROW_PARTS)
@@ -205,7 +207,7 @@ export function* chainSchedules(
   }
   // Products of several chunks are not issued ahead.
   for (const chunk of k > 64 ? [128, 64] : [64])
-    for (const pipelineProducts of chunk >= k && chunk >= n ? ["on", "off"] : ["off"])
+    for (const pipelineProducts of chunk >= k && chunk >= n ? ahead(n) : ["off"])
       for (const arrangement of ordered)
         yield* [{ ...formOf(arrangement, chunk), pipelineProducts }].filter(legal);
 }

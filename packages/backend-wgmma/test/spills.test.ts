@@ -11,6 +11,7 @@ const cases = [
   [64, "tile=128x64x64", { causal: true, window: 500 }],
   [64, "tile=128x64x64", { causal: true, alibi: true }],
   [64, "tile=128x64x64", { causal: true, offsets: "keys", batch: 2 }],
+  [64, "tile=64x64x64", { queries: 64, heads: 1, backward: "kv" }],
   [128, "tile=128x128x128", { causal: true, alibi: true }],
   [128, "tile=128x128x128", { causal: true, window: 500 }],
 ] as const;

@@ -196,11 +196,12 @@ function randomAttention(random: Random, dtype: NonNullable<AttentionFields["dty
   const pageSize = offsets === undefined ? often(pick(random, [8, 16, 64, 128])) : undefined;
   if ((offsets ?? pageSize) !== undefined)
     Object.assign(fields, { offsets, pageSize, bias: undefined, batch: random.integer(1, 3) });
-  // Gradients. The logarithms of sums are drawn, too: far keys would have weights beyond all numbers where a slope is below 0.
+  // Gradients. The logarithms of sums are drawn, too: far keys would have weights beyond all numbers where a slope is below 0, and beyond those of f16 where scores are scaled by more than usual.
   const backward = often(pick<"q" | "kv">(random, ["q", "kv"]));
   if (backward !== undefined)
     Object.assign(fields, {
       ...{ backward, valueDim: undefined, lse: undefined, pageSize: undefined },
+      scale: fields.dtype === "f16" ? undefined : fields.scale,
       alibi: fields.window !== undefined && fields.window < 9 ? fields.alibi : undefined,
       ...(backward === "kv"
         ? { layout: "bhsd", alibi: undefined, bias: fields.bias === undefined ? undefined : "s" }
