@@ -275,8 +275,8 @@ class Walk {
   #read({ acc }: Pick<Of<"epilogue">, "acc">): readonly Stmt[] {
     const { problem, rings, buffers } = this.#program;
     const [rows, columns] = buffers.find(({ name }) => name === acc.buffer)?.shape ?? [0, 0];
-    // Sums that no epilogue stores are of no columns of D.
-    const inside = problem.m >= rows && (problem.n >= columns || !this.#stored.has(acc.buffer));
+    // Sums that no epilogue stores are read by maps, wherever they lie.
+    const inside = !this.#stored.has(acc.buffer) || (problem.m >= rows && problem.n >= columns);
     // Copies by threads of straight code are such stores, too, as ptxas moves before the wait.
     const copies = rings.filter((ring) => !holdsResponses(ring));
     const pins = !this.#looped && !(inside && copies.every(({ transport }) => transport === "tma"));
