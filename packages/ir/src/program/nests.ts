@@ -1,5 +1,5 @@
 /** Which schedules a program over axes may take: those of its product, and smaller ones where its other tiles need the room. */
-import { type Checked, ok, outerRuns, type Schedule, type Target, widensTo } from "@tilewright/core";
+import { type Checked, ok, outerRuns, runsOf, type Schedule, type Target, widensTo } from "@tilewright/core";
 import type { Backend } from "../backend.ts";
 import type { Machine } from "../model/machine.ts";
 import { usualMachine } from "../model/machines.ts";
@@ -39,10 +39,12 @@ export function* nestsOf(
     anchor.merged !== null && "split" in schedule ? { ...schedule, split: 1 } : schedule;
   // Rows of runs are stored one by one, by CTAs of one work tile.
   const ofRuns = outerRuns(anchor.launched) === null ? {} : { epi: "direct", sched: "tiles", batchGroup: 0 };
+  const small = runsOf(anchor.launched).some(({ pages }) => pages !== undefined && pages.size <= SMALL_PAGE);
+  const budget = small ? SMALL_PAGES_BUDGET : PAGES_BUDGET;
   const suited = (schedule: Schedule): Schedule => ({
     ...schedule,
     ...Object.fromEntries(Object.entries(ofRuns).filter(([name]) => name in schedule)),
-    ...(anchor.paged.size > 0 && Array.isArray(schedule.regs) ? { regs: [...PAGES_BUDGET] } : {}),
+    ...(anchor.paged.size > 0 && Array.isArray(schedule.regs) ? { regs: [...budget] } : {}),
   });
   const nestOf = (plan: Plan): readonly Nest[] => {
     const schedule = unsplit(plan.schedule);
@@ -123,6 +125,10 @@ const [CTAS, LEAST_PARTS, MOST_SPLITS] = [2, 2, 64];
 
 /** Registers of a producer that looks up pages, as `scheduleProgram` wants them, and what they leave for two warpgroups that multiply. */
 const PAGES_BUDGET = [40, 232] as const;
+
+/** Rows of a page of which a part has so many that the producer needs more registers, and those (ptxas 13.0: 4 to 64 bytes are spilled with 40). */
+const SMALL_PAGE = 8;
+const SMALL_PAGES_BUDGET = [56, 224] as const;
 
 /** Rows of a work tile, and of a warp, of which a warp has all columns: what it computes of a product it multiplies again, and no other warp waits for it. */
 const [ROWS, WARP_ROWS] = [64, 16];
