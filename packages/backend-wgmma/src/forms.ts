@@ -33,21 +33,22 @@ const swapped: typeof arrangements = [
 export const MAKING = { groups: 4, columns: 32, bytes: 256 } as const;
 const making: typeof arrangements = [{ groups: [1, MAKING.groups], pingPong: 1, rows: [256] }, ...swapped];
 
+/** Columns of D of the largest tile whose weights are made in chunks of 128 along k. */
+export const MOST_MAKING = 256;
+
+/** Most columns of a tile: a box's; side by side warpgroups have what one instruction does not reach. */
+const MOST_COLUMNS = 512;
+
 /** The same of weights; where their output is quantised by groups of columns, of which each warp has whole ones, a warpgroup has those of as many more, and of gated products twice as many. */
 function makingGroups(problem: Problem): typeof arrangements {
   const columns = WARPS * (quantizeOf(problem)?.step.group ?? 0);
   const rows = [columns, 2 * columns].filter((each) => each > MOST_MAKING && each <= MOST_COLUMNS);
   return rows.length > 0 ? [{ groups: [1, 1], pingPong: 1, rows }, ...making] : making;
 }
-/** Columns of D of the largest tile whose weights are made in chunks of 128 along k. */
-export const MOST_MAKING = 256;
 
 /** Columns of a tile up to which they go by eights, and the steps beyond. */
 const FINE_COLUMNS = 64;
 const COARSE = 16;
-
-/** Most columns of a tile: a box's; side by side warpgroups have what one instruction does not reach. */
-const MOST_COLUMNS = 512;
 
 /** Columns that few tiles have: below 32, and between 32 and 64 those that are no sixteens. */
 const isNarrow = (columns: number): boolean => columns < 32 || columns % COARSE !== 0;

@@ -31,7 +31,7 @@ const table: Readonly<Record<PlainFunction, (on: Arithmetic, x: F32, y: Value, a
     div: (on, x, y) => on.div(x, y),
     neg: (on, x) => on.neg(x),
     abs: (on, x) => on.abs(x),
-    // By comparisons: max.f32 and min.f32 would turn NaN into a bound.
+    // By max.NaN and min.NaN beside such a constant, else by comparisons: max.f32 and min.f32 would turn NaN into a bound.
     max: (on, x, y) => (isLimit(y) ? on.atLeast(x, y) : on.selectBelow(x, y, y, x)),
     min: (on, x, y) => (isLimit(y) ? on.atMost(x, y) : on.selectAbove(x, y, y, x)),
     exp: (on, x) => on.exp2(on.mul(x, Math.LOG2E)),

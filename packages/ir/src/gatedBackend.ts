@@ -22,6 +22,15 @@ const plain: Readonly<Record<string, string>> = {
 /** The same of weights, whose instructions have both sums of a column in one thread, too, where A and B are exchanged. */
 const { swapAB: _, ...weighted } = plain;
 
+/** The same of weights whose blocks meet in a cluster: each block's slice has both sums of its elements. */
+const { split: __, ...meeting } = weighted;
+
+/** What fields have to be for a problem, by a schedule. */
+function wantedOf({ weights }: Problem, { reduction }: Schedule): Readonly<Record<string, string>> {
+  if (weights === undefined) return plain;
+  return reduction === "cluster" ? meeting : weighted;
+}
+
 /** Bits of a column of a chunk: a multiple of these has chunks that end with it. */
 const WHOLE_BITS = 1024;
 
@@ -68,10 +77,7 @@ export function servingGated(
     const own = { ...product, n: problem.n };
     const found = [...backend.check(product, schedule, target), ...more(schedule, problem, target)];
     if (found.length === 0) found.push(...backend.check(own, schedule, target));
-    const { split: one, ...meeting } = weighted;
-    const wanted =
-      problem.weights === undefined ? plain : schedule.reduction === "cluster" ? meeting : weighted;
-    found.push(...fieldFaults(backend, schedule, wanted, "pairs of columns", fault));
+    found.push(...fieldFaults(backend, schedule, wantedOf(problem, schedule), "pairs of columns", fault));
     if (found.length > 0) return found;
     const program = backend.tile(product, schedule, target);
     const unpaired = pairingFault(program, problem);

@@ -1,8 +1,9 @@
 /** Constants of a GPU from times of kernels on it: least squares of the model's relative errors, from the constants that stand. */
 import type { Problem } from "@tilewright/core";
 import type { ModelKernel } from "./kernel.ts";
+import { solved } from "./linearSystem.ts";
 import type { Machine } from "./machine.ts";
-import { solved } from "./neighbours.ts";
+
 import { predict } from "./predict.ts";
 
 /** What is calibrated, with its bounds: of a launch, of loads, of memory and of L2. Rates of instructions are a chip's own, and published. Nanoseconds, shares, bytes a cycle. */

@@ -4,6 +4,7 @@
  */
 import { dtypes, type Problem } from "@tilewright/core";
 import type { ModelKernel } from "./kernel.ts";
+import { solved } from "./linearSystem.ts";
 
 export interface Neighbour {
   /** Kernels of another way of multiplying say nothing. */
@@ -85,23 +86,4 @@ export function residualBy({ sizes, ways }: Neighbourhood, problem: Problem, ker
   const place = { sizes, shape: shapeOf(problem, kernel) };
   const sum = own.reduce((total, one) => total + one.weight * covariance(place, one), 0);
   return Math.min(neighbourRange.most, Math.max(neighbourRange.least, sum));
-}
-
-/** The solution of a positive definite system, by elimination. */
-export function solved(matrix: readonly (readonly number[])[], right: readonly number[]): readonly number[] {
-  const rows = matrix.map((row, i) => [...row, right[i] ?? 0]);
-  const count = rows.length;
-  for (let i = 0; i < count; i++)
-    for (let j = i + 1; j < count; j++) {
-      const [from, to] = [rows[i] ?? [], rows[j] ?? []];
-      const factor = (to[i] ?? 0) / (from[i] ?? 1);
-      rows[j] = to.map((value, column) => value - factor * (from[column] ?? 0));
-    }
-  const found = right.map(() => 0);
-  for (let i = count - 1; i >= 0; i--) {
-    const row = rows[i] ?? [];
-    const rest = found.reduce((sum, x, column) => sum + (column > i ? (row[column] ?? 0) * x : 0), 0);
-    found[i] = ((row[count] ?? 0) - rest) / (row[i] ?? 1);
-  }
-  return found;
 }
