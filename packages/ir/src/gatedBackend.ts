@@ -52,6 +52,9 @@ const unserved = (at: string, message: string, hint: string): Diagnostic => ({
 
 const noFactors = "scale factors of B come in blocks of its columns, which the halves of a tile have not";
 
+const inTurn =
+  "scale factors of 128 columns, or of each, are those of one factor, and of the other behind them";
+
 /** What keeps columns of two factors in turn from being copied. `served`: the backend has bulk tensor copies for them. */
 function interleavedFaults({ k, b }: Problem, served: boolean): readonly Diagnostic[] {
   if (!served) {
@@ -103,11 +106,13 @@ export function servingGated(
       const verdict = backend.accepts(productOf(problem), target);
       if (problem.gated === undefined) return verdict;
       const found = verdict.ok ? [] : [...verdict.error];
-      if (isScaled(problem.a.dtype) || problem.blockScales !== undefined)
+      if (isScaled(problem.a.dtype))
         return err([
           ...found,
           unserved("problem.gated", noFactors, "leave gated out, or use a dtype without scale factors"),
         ]);
+      if (problem.gated === "interleaved" && problem.blockScales !== undefined)
+        found.push(unserved("problem.gated", inTurn, "use --gated halves, or matrices"));
       if (problem.gated === "interleaved") found.push(...interleavedFaults(problem, interleaved));
       return found.length > 0 ? err(found) : servedBySome(problem, target);
     },

@@ -29,9 +29,12 @@ export function loadFactors(ctx: Context, copy: StmtOf<"copy">): void {
   const tile = ownedTile(ctx, copy.dst.buffer, 0);
   const position = ownedPosition(ctx.values, ownerOf(bufferOf(ctx.program, copy.dst.buffer)));
   const array = globalArray(ctx, copy.src.buffer);
-  const { src } = copy;
-  for (let run = 0; run < copy.dst.extent[1]; run++) {
-    const column = tile.elements.filter(({ col }) => col === run);
+  const { src, dst } = copy;
+  const first = ctx.constant(dst.origin[0], "factors");
+  for (let run = 0; run < dst.extent[1]; run++) {
+    const column = tile.elements
+      .filter(({ col, row }) => col === run && row >= first && row < first + dst.extent[0])
+      .map((element) => ({ ...element, row: element.row - first }));
     const width = pairable(array, column) ? 2 : 1;
     for (let i = 0; i < column.length; i += width) {
       const registers = column.slice(i, i + width).map(({ register }) => tile.at(register));

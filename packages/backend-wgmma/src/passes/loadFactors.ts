@@ -15,6 +15,7 @@ import type {
 import {
   add,
   bufferOf,
+  lit,
   must,
   ownedAxis,
   rangeOf,
@@ -81,29 +82,37 @@ class Walk {
   #scaled(stmt: Scaled, loop: Loop | null, ranges: Ranges): readonly Stmt[] {
     const sides = (["a", "b"] as const).map((side, axis) => {
       const view = stmt.scales[side];
-      const own = this.#owner(stmt.acc, axis === 0 ? 0 : 1, view.extent);
-      return { side, view, own, far: bufferOf(this.#program, view.buffer).space === "global" };
+      const { beside } = stmt.scales;
+      // Of columns in two views those of the second one stand behind those of the first.
+      const parts = side === "b" && beside !== undefined ? [view, beside] : [view];
+      const extent = [view.extent[0] * parts.length, view.extent[1]] as const;
+      const own = this.#owner(stmt.acc, axis === 0 ? 0 : 1, extent);
+      const far = bufferOf(this.#program, view.buffer).space === "global";
+      return { side, parts, extent, own, far };
     });
     const asked = sides.filter(({ far }) => far);
     const few = asked.reduce((sum, { own }) => sum + registersPerThread(own), 0) <= MOST_AHEAD;
-    const always = asked.every(
-      ({ view }) =>
-        rangeOf(view.origin[1], ranges)[1] + view.extent[1] <=
-        (bufferOf(this.#program, view.buffer).shape[1] ?? 0),
-    );
+    const always = asked
+      .flatMap(({ parts }) => parts)
+      .every(
+        (view) =>
+          rangeOf(view.origin[1], ranges)[1] + view.extent[1] <=
+          (bufferOf(this.#program, view.buffer).shape[1] ?? 0),
+      );
     const ahead = loop !== null && few && always ? loop : null;
     const copies: Stmt[] = [];
-    const views = sides.map(({ side, view, own, far }) => {
-      const held = this.#tile(`f${side.toUpperCase()}`, stmt.acc, view, own);
-      if (ahead === null || !far) copies.push(loaded(held, view, far));
+    const views = sides.map(({ side, parts, extent, own, far }) => {
+      const held = this.#tile(`f${side.toUpperCase()}`, stmt.acc, extent, own);
+      if (ahead === null || !far) copies.push(...loaded(held, parts, far));
       else {
-        const next = this.#tile(`next${side.toUpperCase()}`, stmt.acc, view, own);
-        const turn = (e: Expr): View => ({
-          ...view,
-          origin: [view.origin[0], substituteExpr(view.origin[1], new Map([[ahead.stmt.var, e]]))],
-        });
-        ahead.front.push(loaded(next, turn(ahead.stmt.from)));
-        copies.push(copied(held, next), loaded(next, turn(add(v(ahead.stmt.var), 1))));
+        const next = this.#tile(`next${side.toUpperCase()}`, stmt.acc, extent, own);
+        const turn = (e: Expr): readonly View[] =>
+          parts.map((view) => ({
+            ...view,
+            origin: [view.origin[0], substituteExpr(view.origin[1], new Map([[ahead.stmt.var, e]]))],
+          }));
+        ahead.front.push(...loaded(next, turn(ahead.stmt.from)));
+        copies.push(copied(held, next), ...loaded(next, turn(add(v(ahead.stmt.var), 1))));
       }
       return wholeView(held);
     });
@@ -120,7 +129,7 @@ class Walk {
   }
 
   /** The tile of an accumulator, one for all of its loops. */
-  #tile(name: string, acc: View, { extent }: View, own: Ownership): Buffer {
+  #tile(name: string, acc: View, extent: View["extent"], own: Ownership): Buffer {
     const key = `${name} of ${acc.buffer}`;
     const known = this.#tiles.get(key);
     if (known !== undefined) return known;
@@ -155,14 +164,15 @@ function coarse(factors: readonly OwnershipMode[], each: number): readonly Owner
 
 const plain = { transport: "direct", when: null, dist: null, vector: [1, 1], multicast: null } as const;
 
-/** What lies outside of the matrix is 0, and has been where it came to shared memory. */
-const loaded = (tile: Buffer, src: View, far = true): Stmt => ({
-  kind: "copy",
-  dst: wholeView(tile),
-  src,
-  guard: [far, far],
-  ...plain,
-});
+/** What lies outside of the matrix is 0, and has been where it came to shared memory. Each part has as many rows of the tile. */
+const loaded = (tile: Buffer, parts: readonly View[], far = true): readonly Stmt[] =>
+  parts.map((src, i) => ({
+    kind: "copy",
+    dst: { ...wholeView(tile), origin: [lit(i * src.extent[0]), lit(0)], extent: src.extent },
+    src,
+    guard: [far, far],
+    ...plain,
+  }));
 
 const copied = (tile: Buffer, from: Buffer): Stmt => ({
   kind: "copy",

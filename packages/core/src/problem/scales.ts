@@ -94,6 +94,8 @@ export interface BlockFactors {
   readonly form: BlockForm;
   /** Rows of A (columns of B) that share a factor. */
   readonly each: number;
+  /** Rows of A (columns of B) whose blocks begin with the first of them: all, or those of one factor of a gated product. */
+  readonly of: number;
   readonly rows: number;
   /** Factors along K. */
   readonly factors: number;
@@ -108,13 +110,15 @@ export interface BlockFactors {
 
 /**
  * The factors that `blockScales` puts beside A or B; null without them. Memory order is that of cuBLASLt: `1x128` has rows contiguous, one run of K
- * behind the other; `128x128` has K contiguous, its rows padded to multiples of 4 factors.
+ * behind the other; `128x128` has K contiguous, its rows padded to multiples of 4 factors. Those of a gated product's second factor stand behind those of the first, and its squares begin at its own first column.
  */
 export function blockFactors(problem: Problem, which: "a" | "b"): BlockFactors | null {
   const form = problem.blockScales?.[which];
   if (form === undefined) return null;
   const each = form === "1x128" ? 1 : BLOCK_SCALE;
-  const rows = Math.ceil((which === "a" ? problem.m : problem.n) / each);
+  const halves = which === "b" && problem.gated !== undefined ? 2 : 1;
+  const of = which === "a" ? problem.m : problem.n;
+  const rows = halves * Math.ceil(of / each);
   const factors = Math.ceil(problem.k / BLOCK_SCALE);
   const padded = roundUp(factors, SQUARES_PAD);
   const elements = form === "1x128" ? rows * factors : rows * padded;
@@ -125,6 +129,7 @@ export function blockFactors(problem: Problem, which: "a" | "b"): BlockFactors |
   return {
     form,
     each,
+    of,
     rows,
     factors,
     strides: form === "1x128" ? [1, rows] : [padded, 1],
@@ -133,6 +138,10 @@ export function blockFactors(problem: Problem, which: "a" | "b"): BlockFactors |
     allBytes: (elements + (count - 1) * stride) * FACTOR_BYTES,
   };
 }
+
+/** The row of factors of a row of A (column of B). */
+export const factorRow = ({ each, of }: Pick<BlockFactors, "each" | "of">, row: number): number =>
+  Math.floor(row / of) * Math.ceil(of / each) + Math.floor((row % of) / each);
 
 /** Between the factors of neighbouring problems of a batch, in elements of the buffer that kernels see: words of four codes, or factors; 0 where they share them, or there are none. */
 export const factorStride = (problem: Problem, which: "a" | "b"): number =>

@@ -6,6 +6,7 @@ import {
   BLOCK_SCALE,
   type BlockFactors,
   blockFactors,
+  factorRow,
   type ScaleMatrix,
   scaleMatrix,
   scaleOffset,
@@ -41,12 +42,13 @@ const tableOfCodes = (matrix: ScaleMatrix, bytes: Uint8Array): FactorTable => ({
     decodeScale(matrix.format, bytes[item * matrix.stride + scaleOffset(matrix, row, factor)] ?? 0),
 });
 
-function tableOfFloats({ strides, stride, each }: BlockFactors, bytes: Uint8Array): FactorTable {
+function tableOfFloats(factors: BlockFactors, bytes: Uint8Array): FactorTable {
+  const { strides, stride } = factors;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return {
     block: BLOCK_SCALE,
     at: (item, row, factor) =>
-      view.getFloat32(4 * (item * stride + Math.floor(row / each) * strides[0] + factor * strides[1]), true),
+      view.getFloat32(4 * (item * stride + factorRow(factors, row) * strides[0] + factor * strides[1]), true),
   };
 }
 

@@ -73,8 +73,10 @@ export const bindTensorLayouts: Pass = {
     const layoutOf = (b: Buffer): Layout => {
       // A block of factors is what one copy to tensor memory takes; vectors of them lie along the operand's rows.
       if (holdsScales(input, b.name))
-        return b.dtype === "f32" ? vectorLayout(b, 0) : panelled(blockShape(b), 1, SCALE_WORDS, null);
-      if (plain.has(b.name)) return vectorLayout(b, 1, copiedColumns(input, b));
+        return b.dtype === "f32"
+          ? vectorLayout(b, 0, copiedAlong(input, b, 0))
+          : panelled(blockShape(b), 1, SCALE_WORDS, null);
+      if (plain.has(b.name)) return vectorLayout(b, 1, copiedAlong(input, b, 1));
       const axis = axisOf(input, b, major);
       if (blockShape(b)[1 - axis] === 1 && !staged.has(b.name)) return vectorLayout(b, axis);
       // Each warpgroup has whole panels of what it stores, and of what it reads beside its accumulators.
@@ -182,11 +184,11 @@ function vectorLayout(buffer: Buffer, axis: 0 | 1, whole: number = blockShape(bu
   return panelled(shape, axis, run, null);
 }
 
-/** Columns of a tile that come together: half of them where they come from two places. */
-const copiedColumns = (program: TileProgram, { name, shape }: Buffer): number =>
+/** Elements of a tile along an axis that come together: half of them where they come from two places. */
+const copiedAlong = (program: TileProgram, { name, shape }: Buffer, axis: 0 | 1): number =>
   eachStmt(program.body).reduce(
-    (least, s) => (s.kind === "copy" && s.dst.buffer === name ? Math.min(least, s.dst.extent[1]) : least),
-    shape[1],
+    (least, s) => (s.kind === "copy" && s.dst.buffer === name ? Math.min(least, s.dst.extent[axis]) : least),
+    shape[axis],
   );
 
 /** The largest power of two that divides `n`. */

@@ -256,19 +256,27 @@ function stage(input: TileProgram): TileProgram {
     const b = operands.includes("b") ? throughShared(stmt.b, beside, stmt.a) : { view: stmt.b, copies: [] };
     tiles.set(given, b.view);
     if (stmt.scales === undefined) return [...a.copies, ...b.copies, { ...stmt, a: a.view, b: b.view }];
-    const factors = (view: View, rows: number, name: string): Staged =>
-      way === "global" || (way === "vectors" && view.extent[0] < rows)
+    const stays = (view: View, rows: number): boolean =>
+      way === "global" || (way === "vectors" && view.extent[0] < rows);
+    const factors = (view: View, rows: number, name: string, other?: View): Staged =>
+      stays(view, rows)
         ? { view, copies: [] }
-        : throughTensor(throughShared(view), name);
+        : throughTensor(throughShared(view, other, undefined, 0), name);
     const sfa = factors(stmt.scales.a, stmt.a.extent[0], "tSFA");
-    const sfb = factors(stmt.scales.b, stmt.b.extent[1], "tSFB");
+    const sfb = factors(stmt.scales.b, stmt.b.extent[1], "tSFB", stmt.scales.beside);
+    const second = stays(stmt.scales.b, stmt.b.extent[1]) ? stmt.scales.beside : undefined;
     // Copies from global memory first: they fill a slot together.
     const copies = [a, b, sfa, sfb].flatMap((staged) => staged.copies);
     const fills = copies.filter((copy) => copy.kind === "copy" && copy.transport === transport);
     return [
       ...fills,
       ...copies.filter((copy) => !fills.includes(copy)),
-      { ...stmt, a: a.view, b: b.view, scales: { a: sfa.view, b: sfb.view } },
+      {
+        ...stmt,
+        a: a.view,
+        b: b.view,
+        scales: { a: sfa.view, b: sfb.view, ...(second && { beside: second }) },
+      },
     ];
   });
   return { ...withBody(taken.program, body), buffers: [...input.buffers, ...added] };

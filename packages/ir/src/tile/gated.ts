@@ -13,7 +13,7 @@ import {
   WEIGHT_COLUMNS,
 } from "@tilewright/core";
 import { add, lit, mul, v } from "./expr.ts";
-import { entryName } from "./gemm.ts";
+import { entryName, factorsOfHalves } from "./gemm.ts";
 import { rewriteStmts } from "./rewrite.ts";
 import { matrixAlign } from "./sizes.ts";
 import type { Buffer, Expr, OwnershipMode, Stmt, TileProgram, View } from "./types.ts";
@@ -66,8 +66,8 @@ function pairedModes(modes: readonly OwnershipMode[], least: number): readonly O
   ];
 }
 
-/** Columns of weights of a tile whose halves' factors, of two bytes, begin where bulk copies may write. */
-const BULK_FACTORS = 128;
+/** Columns of a tile whose halves' factors begin where bulk copies may write: of weights, of two bytes, and of single columns, in f32. */
+const BULK_FACTORS = { weights: 128, vectors: 64 } as const;
 
 const grids = (modes: readonly OwnershipMode[]): number => modes.filter(({ tier }) => tier === "grid").length;
 
@@ -94,8 +94,12 @@ export function pairingFault(program: TileProgram, problem: Problem): string | n
   const sharers = program.directives.some(({ name }) => name === "multicast") ? program.launch.cluster[0] : 1;
   if (b.layout === "col" && sharers > 1 && width % (2 * PAIRED_RUN * sharers) !== 0)
     return `half of its tiles' ${width} columns does not divide into ${sharers} parts of whole ${PAIRED_RUN}`;
-  const bulk = program.directives.some(({ name, args }) => name === "stage" && args.transport === "tma");
-  if (problem.weights !== undefined && bulk && width % BULK_FACTORS !== 0)
+  const staged = program.directives.find(({ name }) => name === "stage")?.args as
+    | { readonly transport?: string; readonly scaleFactors?: string }
+    | undefined;
+  const vectors = problem.blockScales?.b === "1x128" && staged?.scaleFactors === "vectors";
+  const bulk = vectors || (problem.weights !== undefined && staged?.transport === "tma");
+  if (bulk && width % BULK_FACTORS[vectors ? "vectors" : "weights"] !== 0)
     return `factors of half its tiles' ${width} columns are no multiple of 128 bytes, where bulk copies write`;
   const run = b.layout === "row" ? (2 * SPAN_BITS) / dtypes[b.dtype].bits : 0;
   if (run > 0 && width % run !== 0)
@@ -118,12 +122,17 @@ export function pairColumns(program: TileProgram, problem: Problem): TileProgram
     extent: [view.extent[0], view.extent[1] / 2],
   });
   const column = (view: View): Expr => mul(v("nt"), view.extent[1] / 2);
+  let factors: Buffer | null = null;
   const body = rewriteStmts(program.body, (stmt) => {
     if (stmt.kind === "map") return halvesOfWeights(stmt, problem);
     if (stmt.kind === "mma" && problem.weights === undefined) {
-      const { b } = stmt;
+      const { b, scales } = stmt;
       const gate = halved(b, column(b));
-      return { ...stmt, b: gate, beside: besideGate(gate, problem) };
+      const pair = { ...stmt, b: gate, beside: besideGate(gate, problem) };
+      const halves = scales && factorsOfHalves(problem, gate.extent[1], scales.b);
+      if (!scales || !halves) return pair;
+      factors = halves.buffer;
+      return { ...pair, scales: { a: scales.a, b: halves.b, beside: halves.beside } };
     }
     if (stmt.kind !== "epilogue") return stmt;
     const { dst, acc } = stmt;
@@ -150,6 +159,7 @@ export function pairColumns(program: TileProgram, problem: Problem): TileProgram
       return { ...directive, args: { ...directive.args, cols: whole % cols === 0 ? cols : whole } };
     }),
     buffers: program.buffers.flatMap((buffer): readonly Buffer[] => {
+      if (buffer.name === "SFB" && factors !== null) return [factors];
       if (buffer.name !== "B" && buffer.name !== "D") return [buffer];
       // Words are as many as of the product.
       if (buffer.name === "B" && problem.weights !== undefined) return [buffer];

@@ -291,6 +291,27 @@ export const commonRows = (tile: number, each: number): number =>
   each === 0 ? tile : commonRows(each, tile % each);
 
 /**
+ * Factors of the columns of a tile that come in two halves of `columns` each, from those of the tile's first columns: the buffer as they have it, and a view for each half.
+ * Those of the second half begin behind all of the first factor's, in blocks of their own.
+ */
+export function factorsOfHalves(
+  problem: Problem,
+  columns: number,
+  whole: View,
+): { readonly buffer: Buffer; readonly b: View; readonly beside: View } | null {
+  const [buffer, blocks] = [factorBuffer(problem, "b", columns), blockFactors(problem, "b")];
+  if (buffer === null || blocks === null) return null;
+  const each = commonRows(columns, blocks.each);
+  const row = mul(v("nt"), columns / each);
+  const view = (first: Expr): View => ({
+    ...whole,
+    origin: [first, whole.origin[1]],
+    extent: [columns / each, whole.extent[1]],
+  });
+  return { buffer, b: view(row), beside: view(add(row, buffer.shape[0] / 2)) };
+}
+
+/**
  * The factors of A or B: of weights rows by n; words of four, a row for each 128 rows of the operand; or f32, a row of factors for each of theirs. Where parts of tiles of `tileRows`
  * begin or end inside of those under one factor, it has a row for each part of them: one and the same in memory. Null where the operand has none.
  */

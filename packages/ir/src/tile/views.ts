@@ -49,7 +49,7 @@ const expr: Part<Expr> = (e, change) => change.expr(e);
 const pair = all(expr) as unknown as Part<readonly [Expr, Expr]>;
 const cond: Part<Cond> = within<Cond>({ lhs: expr, rhs: expr });
 const scales = <T extends { readonly a: View; readonly b?: View }>(): Part<T> =>
-  within<T>({ a: reads, b: reads } as Parts<{ a: View; b: View }> as Parts<T>);
+  within<T>({ a: reads, b: reads, beside: reads } as Parts<{ a: View; b: View; beside: View }> as Parts<T>);
 
 const element: Part<ElementExpr> = (value, change) => {
   let same = true;

@@ -18,7 +18,7 @@ import { PartialTiles, type Shared } from "./partialTiles.ts";
 import { emptySlot, type Flight, land, RingState } from "./rings.ts";
 import { consumersOf, ringsByBuffer } from "./ringUse.ts";
 import { putSlice, putSum, takeOut } from "./splitReduction.ts";
-import { copy, copyFactors, fill, multiply, Scratch } from "./tileOps.ts";
+import { blockFactor, copy, copyFactors, fill, multiply, Scratch } from "./tileOps.ts";
 import { addScaled, multiplyInTwoLevels } from "./twoLevel.ts";
 
 /** When asynchronous copies land: at issue, at the wait that covers them, or either. Roles take turns at random with `random`. */
@@ -209,26 +209,30 @@ export class Machine implements Hooks {
         const { keep } = stmt;
         const keeps = keep ? compileCond(keep, table) : () => keep !== false;
         const beside = stmt.beside === undefined ? null : view(stmt.beside);
-        const factors = stmt.scales && { a: view(stmt.scales.a), b: view(stmt.scales.b) };
+        const { scales: given } = stmt;
+        const factors = given && {
+          a: view(given.a),
+          b: [given.b, given.beside].filter((each) => each !== undefined).map(view),
+        };
         return (thread) => {
           const { cells } = thread;
           const read = (place: (cells: Cells) => Place): Place => this.#read(place(cells), thread, at);
           const [lhs, rhs] = [read(a), read(b)];
-          const scales = factors === undefined ? null : { a: read(factors.a), b: read(factors.b) };
+          const scales = factors === undefined ? null : { a: [read(factors.a)], b: factors.b.map(read) };
           const sum = this.#written(acc(cells), thread, at);
           const runs = columnRuns(stmt.columns, sum.cols);
           if (!keeps(cells)) for (const run of runs) fill(columnsOf(sum, run), 0, at);
           if (beside !== null) {
             const width = rhs.cols;
-            multiply(columnsOf(sum, { from: 0, to: width }), lhs, rhs, null, this.#scratch, at);
-            multiply(
+            const halves = [
+              columnsOf(sum, { from: 0, to: width }),
               columnsOf(sum, { from: width, to: sum.cols }),
-              lhs,
-              read(beside),
-              null,
-              this.#scratch,
-              at,
-            );
+            ];
+            for (const [i, half] of halves.entries()) {
+              const factor = i === 0 ? rhs : read(beside);
+              const own = scales && { a: scales.a, b: scales.b.slice(i, i + 1) };
+              multiply(half, lhs, factor, own, this.#scratch, at);
+            }
           } else if (stmt.columns !== undefined)
             for (const run of runs)
               multiply(columnsOf(sum, run), lhs, columnsOf(rhs, run), null, this.#scratch, at);
@@ -247,8 +251,13 @@ export class Machine implements Hooks {
         return (thread) => {
           const { cells } = thread;
           const read = (place: (cells: Cells) => Place): Place => this.#read(place(cells), thread, at);
-          const scales = factors ? { a: read(factors.a), b: factors.b ? read(factors.b) : null } : null;
-          addScaled(this.#written(acc(cells), thread, at), read(part), scales, 0, at);
+          const sums = this.#written(acc(cells), thread, at);
+          const [rows, columns] = [factors && [read(factors.a)], factors?.b && [read(factors.b)]];
+          const scales = rows && {
+            row: (r: number) => blockFactor(rows, sums.rows, r, 0),
+            column: (c: number) => (columns === undefined ? 1 : blockFactor(columns, sums.cols, c, 0)),
+          };
+          addScaled(sums, read(part), scales ?? null, at);
         };
       }
       case "map":

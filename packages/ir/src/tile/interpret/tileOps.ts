@@ -181,7 +181,7 @@ export function multiply(
   acc: Place,
   a: Place,
   b: Place,
-  scales: { readonly a: Place; readonly b: Place } | null,
+  scales: { readonly a: Factors; readonly b: Factors } | null,
   scratch: Scratch,
   at: string,
 ): void {
@@ -255,22 +255,37 @@ interface Scaled {
   readonly kStep: number;
 }
 
+/** The factors of an operand, or of equal parts of its rows (columns of B), one behind the other. */
+export type Factors = readonly Place[];
+
 /** The factor in f32 of a row of an operand of `rows` rows and of a run along k; 0 outside of global memory, as elements are. */
-export function blockFactor(factors: Place, rows: number, row: number, run: number): number {
-  const [r, [height, width]] = [Math.floor(row / (rows / factors.rows)), factors.memory.buffer.shape];
+export function blockFactor(parts: Factors, rows: number, row: number, run: number): number {
+  const each = rows / parts.length;
+  const factors = parts[Math.floor(row / each)];
+  if (factors === undefined) return 0;
+  const [r, [height, width]] = [
+    Math.floor((row % each) / (each / factors.rows)),
+    factors.memory.buffer.shape,
+  ];
   if (factors.row + r >= height || factors.col + run >= width) return 0;
   return factors.memory.data[offsetOf(factors, r, run)] ?? 0;
 }
 
 /** Multiply the elements of an operand by their factors; outside of global memory factors are 0, as elements are. */
-function applyFactors(values: Float64Array, of: Place, factors: Place, shape: Scaled, at: string): void {
+function applyFactors(values: Float64Array, of: Place, parts: Factors, shape: Scaled, at: string): void {
+  const rows = shape.rows / parts.length;
+  for (const [i, factors] of parts.entries())
+    applyPart(values.subarray(i * rows * shape.rowStep), of, factors, { ...shape, rows }, at);
+}
+
+function applyPart(values: Float64Array, of: Place, factors: Place, shape: Scaled, at: string): void {
   const { dtype } = of.memory.buffer;
   if (!isScaled(dtype)) {
     for (let row = 0; row < shape.rows; row++)
       for (let k = 0; k < shape.k; k++) {
         const index = row * shape.rowStep + k * shape.kStep;
         values[index] =
-          (values[index] ?? 0) * blockFactor(factors, shape.rows, row, Math.floor(k / BLOCK_SCALE));
+          (values[index] ?? 0) * blockFactor([factors], shape.rows, row, Math.floor(k / BLOCK_SCALE));
       }
     return;
   }

@@ -1,7 +1,7 @@
 /** Products whose sums along k are promoted: short ones are made apart, scaled, and added to the accumulator. */
 import type { Place } from "./memory.ts";
 import { markWritten, offsetOf, requireWritten } from "./memory.ts";
-import { blockFactor, fill, multiply, type Scratch, storeOf } from "./tileOps.ts";
+import { blockFactor, type Factors, fill, multiply, type Scratch, storeOf } from "./tileOps.ts";
 
 export interface TwoLevelSums {
   readonly acc: Place;
@@ -9,7 +9,7 @@ export interface TwoLevelSums {
   readonly part: Place;
   readonly a: Place;
   readonly b: Place;
-  readonly scales: { readonly a: Place; readonly b: Place } | null;
+  readonly scales: { readonly a: Factors; readonly b: Factors } | null;
   /** Elements along k of a sum. */
   readonly every: number;
 }
@@ -38,8 +38,10 @@ export function multiplyInTwoLevels(
       addScaled(
         beside(acc),
         part,
-        scales && { a: scales.a, b: rowsFrom(scales.b, from, acc.cols, part.cols) },
-        run,
+        scales && {
+          row: (r) => blockFactor(scales.a, acc.rows, r, run),
+          column: (c) => blockFactor(scales.b, acc.cols, from + c, run),
+        },
         at,
       );
     }
@@ -47,26 +49,18 @@ export function multiplyInTwoLevels(
   markWritten(acc, whole);
 }
 
-/** Of factors of `of` columns those of `count` columns from `from` on. */
-function rowsFrom(factors: Place, from: number, of: number, count: number): Place {
-  const each = of / factors.rows;
-  return { ...factors, row: factors.row + from / each, rows: count / each };
-}
-
-/** acc += factor of the row * factor of the column * part, by the factors of a run along k, each operation rounded to f32. */
+/** acc += factor of the row * factor of the column * part, each operation rounded to f32. */
 export function addScaled(
   acc: Place,
   part: Place,
-  scales: { readonly a: Place; readonly b: Place | null } | null,
-  run: number,
+  scales: { readonly row: (r: number) => number; readonly column: (c: number) => number } | null,
   at: string,
 ): void {
   const [out, sums] = [storeOf(acc.memory, at), storeOf(part.memory, at)];
-  const columnFactor = (c: number): number => (scales?.b ? blockFactor(scales.b, acc.cols, c, run) : 1);
   for (let r = 0; r < acc.rows; r++) {
-    const rowFactor = scales === null ? 1 : blockFactor(scales.a, acc.rows, r, run);
+    const rowFactor = scales?.row(r) ?? 1;
     for (let c = 0; c < acc.cols; c++) {
-      const factor = Math.fround(rowFactor * columnFactor(c));
+      const factor = Math.fround(rowFactor * (scales?.column(c) ?? 1));
       const i = offsetOf(acc, r, c);
       out[i] = Math.fround((out[i] ?? 0) + factor * (sums[offsetOf(part, r, c)] ?? 0));
     }

@@ -14,6 +14,7 @@ import {
   type L2Promotion,
   l2PrefetchSizes,
   l2Promotions,
+  type Mma,
   type Ownership,
   type OwnershipMode,
   type Paged,
@@ -275,13 +276,20 @@ export const multicastClause: Clause<"m" | "n" | null> = {
 export const viewClause = (keyword: string): Clause<View | null> =>
   clauseOf<View | null>(keyword, "VIEW", view("the view"), null);
 
-/** `scaled SFA, SFB`: the factors of A and of B. */
-export const scalesClause = clauseOf<{ readonly a: View; readonly b: View }>(
-  "scaled",
-  "SFA, SFB",
-  record("the factors", "{a}, {b}", { a: view("the factors of A"), b: view("the factors of B") }),
-  undefined,
-);
+/** `scaled SFA, SFB beside SFB`: the factors of A, of B, and of the second half of its columns. */
+export const scalesClause: Clause<NonNullable<Mma["scales"]>> = {
+  keyword: "scaled",
+  syntax: "SFA, SFB[ beside SFB]",
+  default: undefined,
+  print: ({ a, b, beside }, buffers) =>
+    `${printView(a, buffers)}, ${printView(b, buffers)}${beside === undefined ? "" : ` beside ${printView(beside, buffers)}`}`,
+  parse: (c) => {
+    const a = parseView(c);
+    c.expect(",", "between the factors of A and B");
+    const b = parseView(c);
+    return c.eat("beside") ? { a, b, beside: parseView(c) } : { a, b };
+  },
+};
 
 /** `scaled ROWS, COLUMNS` or `scaled BOTH`: the factors of the rows and of the columns of sums, or their products where each row has one. */
 export const sumScalesClause: Clause<{ readonly a: View; readonly b?: View }> = {

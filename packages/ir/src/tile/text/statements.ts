@@ -230,7 +230,7 @@ export const statementSyntax: { readonly [K in StmtKind]: StatementSyntax<Of<K>>
       l2Prefetch: optional(l2PrefetchClause),
     },
   ),
-  // mma ACC +=|= A * B exchanged beside B scaled SFA, SFB twoLevel PART every N atom NAME walk W … keep CONDITION
+  // mma ACC +=|= A * B exchanged beside B scaled SFA, SFB beside SFB twoLevel PART every N atom NAME walk W … keep CONDITION
   mma: {
     print: ({ keep, ...s }, b) => {
       const clauses = typeof keep === "object" ? { ...s, keep } : s;

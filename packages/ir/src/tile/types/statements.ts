@@ -178,7 +178,8 @@ export type Stmt =
       readonly exchanged?: true;
       /** Columns beside those of `b`, in stage nest: the accumulator has both, those of `b` first. */
       readonly beside?: View;
-      readonly scales?: { readonly a: View; readonly b: View };
+      /** `beside`: the factors of the second half of the columns, behind those of `b`. */
+      readonly scales?: { readonly a: View; readonly b: View; readonly beside?: View };
       readonly twoLevel?: { readonly sum: View; readonly every: number };
       readonly columns?: Columns;
       readonly keep?: Cond | false;

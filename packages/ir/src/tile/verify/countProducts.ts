@@ -324,7 +324,7 @@ export class Counting implements Hooks {
     { scales }: Extract<Stmt, { kind: "mma" }>,
     table: CellTable,
   ): readonly ((thread: Thread) => number)[] {
-    return [scales?.a, scales?.b].flatMap((view) => {
+    return [scales?.a, scales?.b, scales?.beside].flatMap((view) => {
       if (view === undefined || this.#subject.buffers.get(view.buffer)?.space !== "register") return [];
       const at = this.#origins.slotAlongK(view, table);
       return [(thread: Thread) => this.#origins.alongK(at(thread))];

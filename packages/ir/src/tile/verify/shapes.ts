@@ -102,7 +102,7 @@ export const shapes: Verifier = {
           };
         yield* factorFaults(subject, site, stmt);
         if (stmt.twoLevel !== undefined)
-          yield* sumFaults(subject, site, stmt.acc, stmt.twoLevel.sum, stmt.scales?.b.extent[0] ?? 0);
+          yield* sumFaults(subject, site, stmt.acc, stmt.twoLevel.sum, columnFactors(stmt));
         if (stmt.twoLevel !== undefined && stmt.scales !== undefined && stmt.twoLevel.every !== BLOCK_SCALE)
           yield {
             at: site,
@@ -117,6 +117,10 @@ export const shapes: Verifier = {
     }
   },
 };
+
+/** Factors of columns; of no factors 0, which any number of parts divides. */
+const columnFactors = ({ scales }: Mma): number =>
+  (scales?.b.extent[0] ?? 0) + (scales?.beside?.extent[0] ?? 0);
 
 type Accumulate = Extract<Stmt, { kind: "accumulate" }>;
 
@@ -178,7 +182,8 @@ function* accumulationFaults(subject: Subject, site: Site, stmt: Accumulate): It
 
 /** Factors in f32: one for each row or for equal runs of them, and for each 128 along k. */
 function* blockFactorFaults(site: Site, stmt: Mma, side: "a" | "b", view: View): Iterable<Fault> {
-  const [rows, k] = side === "a" ? stmt.a.extent : [stmt.b.extent[1], stmt.b.extent[0]];
+  const [all, k] = side === "a" ? stmt.a.extent : [stmt.acc.extent[1], stmt.b.extent[0]];
+  const rows = side === "b" && stmt.scales?.beside !== undefined ? all / 2 : all;
   const factors = Math.ceil(k / BLOCK_SCALE);
   if (
     rows % view.extent[0] === 0 &&
@@ -191,6 +196,23 @@ function* blockFactorFaults(site: Site, stmt: Mma, side: "a" | "b", view: View):
     message: `scales ${viewText(stmt[side])} by ${viewText(view)}`,
     hint: `${rows} x ${factors} factors, or fewer rows of them, each for 128 rows or a part of them`,
   };
+}
+
+/** Columns in two views have factors in two; those of one tile may have, as they lie in global memory. */
+function* besideFaults(site: Site, { beside, scales }: Mma, view: View): Iterable<Fault> {
+  const other = scales?.beside;
+  if (other === undefined && beside !== undefined)
+    yield {
+      at: site,
+      message: `multiplies ${viewText(beside)} without its factors`,
+      hint: "write scaled SFA, SFB beside SFB",
+    };
+  if (other !== undefined && view.extent.some((extent, axis) => extent !== other.extent[axis]))
+    yield {
+      at: site,
+      message: `scales halves of its columns by ${viewText(view)} and ${viewText(other)}`,
+      hint: "as many factors for either half",
+    };
 }
 
 /** Extents of a tile of blocks of factors in the memory that it is in. */
@@ -214,6 +236,7 @@ function* factorFaults(subject: Subject, site: Site, stmt: Mma): Iterable<Fault>
     const view = stmt.scales?.[side];
     if (blockScales !== undefined && view !== undefined) {
       yield* blockFactorFaults(site, stmt, side, view);
+      if (side === "b") yield* besideFaults(site, stmt, view);
       continue;
     }
     if (blockScales !== undefined) {
