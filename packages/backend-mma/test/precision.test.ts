@@ -1,6 +1,6 @@
 /** f32 by three products of tf32 parts: as near to float64 as SGEMM is, on a K over which sums of tensor cores alone would not be. */
 import { caseData, problemOf, Session, scheduleOf, targetOf } from "@tilewright/conformance";
-import { decodeArray, formatDiagnostic, type Problem } from "@tilewright/core";
+import { decodeArray, formatDiagnostic, gemmBound, type Problem, referenceGemm } from "@tilewright/core";
 import { createCompiler } from "@tilewright/ir";
 import { openDevice } from "@tilewright/runtime";
 import { expect, test } from "vitest";
@@ -36,14 +36,14 @@ function sgemm(): Float32Array {
   return d;
 }
 
-async function multiplied(of: Problem, fields = ""): Promise<ArrayLike<number>> {
+async function multiplied(of: Problem, fields = "", inputs = data): Promise<ArrayLike<number>> {
   const schedule = scheduleOf(mma, `tile=16x16x32 warp=16x16 stages=2 ${fields}`);
   const made = createCompiler({ backends: [mma] }).compile({ problem: of, target: targetOf(arch), schedule });
   const device = await openDevice({ kind: "emulator", arch });
   if (!made.ok || !device.ok)
     throw new Error([made, device].flatMap((x) => (x.ok ? [] : x.error.map(formatDiagnostic))).join("\n"));
   const session = new Session(device.value, made.value);
-  const run = session.run(data);
+  const run = session.run(inputs);
   session.close();
   device.value.close();
   expect(run.faults).toEqual([]);
@@ -59,6 +59,17 @@ test("is no further from float64 than SGEMM, and far nearer than tf32", async ()
   expect(inParts).toBeLessThanOrEqual(inF32);
   expect(inLongSums).toBeLessThanOrEqual(inF32);
   expect(rounded).toBeGreaterThan(100 * inParts);
+});
+
+test("a single product loses no more than its parts leave out", async () => {
+  const single = problemOf({ m: 128, n: 128, k: 1, b: { layout: "col" }, precision: "3xtf32" });
+  const inputs = caseData(single, "normal", 7);
+  const { d } = referenceGemm(single, inputs);
+  const found = await multiplied(single, "", inputs);
+  const errors = Array.from(d.values, (exact, i) => Math.abs((found[i] ?? Number.NaN) - exact));
+  expect(errors.filter((error, i) => !(error <= (d.bounds[i] ?? 0)))).toEqual([]);
+  // The bound of f32 alone would not hold.
+  expect(errors.some((error, i) => error > gemmBound(1, Math.abs(d.values[i] ?? 0)))).toBe(true);
 });
 
 test("infinities, NaN and the largest numbers come out as f32 has them", async () => {

@@ -42,6 +42,7 @@ import { pipelineProducts } from "./passes/pipelineProducts.ts";
 import { prefetchL2 } from "./passes/prefetchL2.ts";
 import { splitMasked } from "./passes/splitMasked.ts";
 import { splitTail } from "./passes/splitTail.ts";
+import { narrowBoxes } from "./rules/bulk.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 import { pairedBytes } from "./sharedMemory.ts";
 
@@ -140,6 +141,8 @@ export const wgmma: Backend = servingGated(
         "a warpgroup has both of a pair of columns",
         `warpgroups=${s.groupsM}x1`,
       );
+    const [narrow] = narrowBoxes(problem, s);
+    if (narrow !== undefined) return fault(`schedule.${narrow.way}`, narrow.message, `${narrow.way}=direct`);
     const most = target.limits.maxSmemPerBlock;
     const bytes = pairedBytes(problem, s, most);
     return bytes <= most

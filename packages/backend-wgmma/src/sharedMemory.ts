@@ -1,5 +1,13 @@
 /** What a block of a schedule has in shared memory: rings, the tile that D passes through, slices; and the parts of D that fit beside them. */
-import { BLOCK_SCALE, type DType, type Problem, sizeOf, stepMatrix } from "@tilewright/core";
+import {
+  BLOCK_SCALE,
+  type DType,
+  type Operand,
+  type Problem,
+  sizeOf,
+  stepMatrix,
+  upFactor,
+} from "@tilewright/core";
 import {
   PATTERN_ROWS,
   placeShared,
@@ -38,6 +46,25 @@ function storedExtent(problem: Problem, s: WgmmaSchedule): readonly [rows: numbe
   const { tile } = sumSides(s).columns;
   const slices = slicesOf(tile / SLICE_UNIT, reducingBlocks(problem, s));
   return s.swapAB ? [s.tileM / slices, s.tileN] : [s.tileM, s.tileN / slices];
+}
+
+/** What epilogues pass through boxes of tensor maps, as a tile has it: bytes of a line along the axis in which memory is contiguous. Gated products have half a tile's columns of it. */
+export function boxedLines(
+  problem: Problem,
+  s: WgmmaSchedule,
+): readonly { readonly name: string; readonly way: "epi" | "epilogueLoad"; readonly bytes: number }[] {
+  const halves = problem.gated === undefined ? 1 : 2;
+  const up = upFactor(problem) ?? undefined;
+  const line = ({ dtype, layout }: Pick<Operand, "dtype" | "layout">, [rows, columns]: readonly number[]) =>
+    (layout === "col" ? (rows ?? 0) : (columns ?? 0) / halves) * sizeOf(dtype);
+  const stored = { name: "D", way: "epi", bytes: line(problem.d, storedExtent(problem, s)) } as const;
+  const loaded = sourceOperands(problem, s).flatMap(({ step, extent }) => {
+    const operand = step === null ? problem.c : (stepMatrix(problem, step)?.operand ?? null);
+    if (operand === null || step === up) return [];
+    const name = step === null ? "C" : `step ${step}'s matrix`;
+    return [{ name, way: "epilogueLoad" as const, bytes: line(operand, extent) }];
+  });
+  return [stored, ...loaded].filter(({ way }) => s[way] === "tma");
 }
 
 /** Bytes of a row of a panel of the tile that D passes through: the widest swizzle's span. */

@@ -175,6 +175,15 @@ describe("what check refuses", () => {
     expect(faults({}, short).filter((f) => f.startsWith("TW2309"))).toEqual([
       "TW2309 rows of D are 120 bytes long, and bulk stores write multiples of 16, whatever lies behind them / nearest legal: epi=direct (or n of 64)",
     ]);
+    const bytes = problemOf({
+      ...{ m: 64, n: 64, k: 64, dtype: "bf16", b: { layout: "col" }, d: { dtype: "s8", layout: "row" } },
+      epilogue: "residual(e4m3)",
+    });
+    const narrow = { tile: [64, 24, 64], warpgroups: [1, 1], epilogueLoad: "tma" } as const;
+    expect(faults(narrow, bytes)).toEqual([
+      "TW2309 a tile has 24 bytes of a line of D, and boxes begin at whole 16 / nearest legal: epi=direct",
+      "TW2321 a tile has 24 bytes of a line of step 0's matrix, and boxes begin at whole 16 / nearest legal: epilogueLoad=direct",
+    ]);
     const across = problemOf({ m: 64, n: 64, k: 64, dtype: "e4m3" });
     expect(faults({}, across).filter((f) => f.startsWith("TW2308"))[0]).toMatch(
       /e4m3 is multiplied along k only/,

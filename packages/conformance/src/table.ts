@@ -110,6 +110,10 @@ function addScalars(table: Table): void {
     scalars: { beta: 0 },
     memory: { withoutC: true },
   });
+  if (table.acc === "s32") {
+    const half = { dtype: "bf16", layout: "row" };
+    table.add("sums of integers, C and D in bf16", size, { c: half, d: half, beta: 0.5 });
+  }
   if ((table.types.cDType ?? table.out) === table.out)
     for (const layout of layouts) {
       const operand = { dtype: table.out, layout };

@@ -1,5 +1,5 @@
 /** Rows of the epilogue: each step alone, steps after one another, what reductions store. */
-import { activationNames, type DType, type Random } from "@tilewright/core";
+import { activationNames, type DType, isScaled, type Random } from "@tilewright/core";
 import { isNarrow } from "./narrow.ts";
 import { pick } from "./random.ts";
 import { even, layouts, ragged, type Table } from "./tableRows.ts";
@@ -156,21 +156,26 @@ export function addGated(table: Table): void {
   const { random, types } = table;
   const dtype = types.bDType ?? types.dtype;
   const narrow = isNarrow(dtype) || isNarrow(types.dtype);
-  if (types.blockScales !== undefined || narrow || !["f32", "f16"].includes(table.acc)) return;
+  if (types.blockScales !== undefined || narrow || table.acc === "f64") return;
   const b = { dtype, layout: "col" };
   const form = { gated: "interleaved", b };
   const apart = { gated: "matrices" };
   const add = (epilogue: string, more: object = {}): void => {
     const size = { m: random.integer(1, 140), n: random.integer(1, 140), k: random.integer(1, 100) };
     const any = { dtype, layout: pick(random, layouts) };
-    const whole = more === form ? { k: 128 * random.integer(1, 2) } : {};
+    const whole = "gated" in more && more.gated === "interleaved" ? { k: 128 * random.integer(1, 2) } : {};
+    // Sums of integers are joined in f32.
+    const d = table.acc === "s32" ? { d: { dtype: "f32", layout: "row" } } : {};
     table.add(
       `gated: ${epilogue} ${JSON.stringify(more)}`,
       { ...size, ...whole },
-      { gated: "halves", b: any, epilogue, ...more },
+      { gated: "halves", b: any, epilogue, ...d, ...more },
     );
   };
   add("silu(acc) * up");
+  const rows = { a: { dtype: types.dtype, layout: "row" }, d: { dtype: "f32", layout: "row" } };
+  add("silu(acc * s[n]) * (up * s[n])", { ...rows, symbolic: { m: {} } });
+  add("silu(acc) * up + c[m,n]:f16", { ...rows, ...form, symbolic: { m: { max: 150 } } });
   add("gelu(acc + bg[n]) * (up + bu[n]:bf16) | bias(m,f32)", { alpha: 0.5, b });
   add("gelu_tanh(acc) * up * s[scalar]", { batch: { kind: "strided", count: 2 } });
   add("silu(acc) * up + c[m,n]:f16", form);
@@ -221,6 +226,12 @@ export function addQuantized(table: Table): void {
       epilogue: "silu(acc) * up | quantize(32,u8)",
     },
   );
+  if (!isScaled(dtype))
+    table.add(
+      "quantised, gated, two matrices",
+      { m: 45, n: 96, k: 40 },
+      { ...{ ...operands, ...d }, gated: "matrices", epilogue: "silu(acc) * up | quantize(32,f32)" },
+    );
   const experts = { batch: { kind: "grouped", count: 4, rows: "offsets" }, gated: "halves" };
   table.add(
     "quantised, experts, gated, e5m2",

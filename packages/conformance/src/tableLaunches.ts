@@ -91,16 +91,17 @@ export function addExperts(table: Table): void {
       { ...offsets, ...b("col"), gather: 40, scatter: 130, symbolic: { m: { multiple: 32 } } },
     );
   }
-  // Sums that are integers are no factors of each other, and gated products have no factors of blocks.
-  if (table.out !== "s32" && table.out !== "f64" && !scaled) {
+  // Gated products have no factors of blocks; sums of integers are joined in f32.
+  if (table.out !== "f64" && !scaled) {
+    const joined = table.out === "s32" ? { d: { dtype: "f32", layout: "row" } } : {};
     const epilogue = "silu(acc + b[n]) * up";
     table.add(
       "experts, counts, gated",
       { ...size, m: 40 },
-      { ...counts, ...b("col"), gated: "halves", epilogue },
+      { ...counts, ...b("col"), ...joined, gated: "halves", epilogue },
     );
     table.add("experts, offsets, gated, two matrices", size, {
-      ...{ ...offsets, ...b("col"), gated: "matrices", epilogue },
+      ...{ ...offsets, ...b("col"), ...joined, gated: "matrices", epilogue },
     });
   }
 

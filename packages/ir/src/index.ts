@@ -103,7 +103,7 @@ export {
   searching,
 } from "./schedule/search.ts";
 export * from "./schedule/splitK.ts";
-export { gatedLayout, productOf } from "./tile/gated.ts";
+export { productOf } from "./tile/gated.ts";
 export * from "./tile/index.ts";
 export { upOrigin } from "./tile/stepViews.ts";
 export {

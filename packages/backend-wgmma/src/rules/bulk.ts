@@ -1,11 +1,27 @@
 /** What tensor maps and clusters take of copies, stores and tiles. */
-import { sizeOf, stepBuffer } from "@tilewright/core";
+import { type Problem, sizeOf, stepBuffer } from "@tilewright/core";
 import { boxedRun, hasOneMap, nearestMultiple, stepAccessFault, tensorAccessFault } from "@tilewright/ir";
 import { chunkK, isKMajor, needsKMajor } from "../instructions.ts";
-import { hasProducer } from "../schedule.ts";
-import { sourceOperands } from "../sharedMemory.ts";
+import { hasProducer, type WgmmaSchedule } from "../schedule.ts";
+import { boxedLines, sourceOperands } from "../sharedMemory.ts";
 import { copiesAsync, transposeHint } from "./producers.ts";
 import { type Found, mostBlocks, type Rule, rule } from "./rule.ts";
+
+/** Bytes that boxes begin at multiples of, along the axis in which memory is contiguous (PTX ISA, tensor copies). */
+const BOX_BYTES = 16;
+
+/** Matrices of an epilogue whose boxes cannot begin where tiles do. */
+export const narrowBoxes = (
+  problem: Problem,
+  s: WgmmaSchedule,
+): readonly (Found & { readonly way: "epi" | "epilogueLoad" })[] =>
+  boxedLines(problem, s)
+    .filter(({ bytes }) => bytes % BOX_BYTES !== 0)
+    .map(({ name, way, bytes }) => ({
+      way,
+      message: `a tile has ${bytes} bytes of a line of ${name}, and boxes begin at whole ${BOX_BYTES}`,
+      hint: `nearest legal: ${way}=direct`,
+    }));
 
 /** Most elements of a tensor map's box along one axis; larger tiles take several boxes, but a box is no larger. */
 const MAX_BLOCK_TILE = 512;
@@ -30,6 +46,7 @@ export const bulkRules: readonly Rule[] = [
     const found: Found[] = [];
     const fault = tensorAccessFault(problem, "D");
     if (fault) found.push({ message: fault.message, hint: `nearest legal: epi=direct (or ${fault.hint})` });
+    found.push(...narrowBoxes(problem, s).filter(({ way }) => way === "epi"));
     if (problem.batch.kind === "grouped" && !s.persistent)
       found.push({
         message:
@@ -45,7 +62,7 @@ export const bulkRules: readonly Rule[] = [
   }),
   rule("TW2321", "epilogueLoad", ({ s, problem }) => {
     if (s.epilogueLoad !== "tma") return [];
-    const found: Found[] = [];
+    const found: Found[] = narrowBoxes(problem, s).filter(({ way }) => way === "epilogueLoad");
     const refuse = (message: string, more = ""): void => {
       found.push({ message, hint: `nearest legal: epilogueLoad=direct${more}` });
     };

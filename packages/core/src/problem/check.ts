@@ -8,7 +8,7 @@ import { checkExtent, isExtent, maxExtent } from "./checkExtent.ts";
 import { checkBlockScales, checkDTypes, checkPrecision, dtypesAt } from "./checkTypes.ts";
 import { adding, invalid, problemCodes } from "./codes.ts";
 import { parseMap, readsUp } from "./epilogueExpression.ts";
-import { expertRowsOf } from "./expertRows.ts";
+import { expertAxisOf } from "./expertRows.ts";
 import { quantizeFaults } from "./quantize.ts";
 import { checkPagesOf } from "./runs.ts";
 import { packedStride } from "./size.ts";
@@ -242,11 +242,14 @@ function checkGated(problem: Problem): Diagnostic[] {
       "C is added to one sum, and a gated product has two",
       "add it behind the product: --epilogue with + c[m,n]",
     );
-  if (problem.symbolic !== undefined && expertRowsOf(problem) === null)
+  const sizesOfB = (["n", "k", "ldb", "strideB"] as const).filter(
+    (name) => problem.symbolic?.[name] !== undefined,
+  );
+  if (sizesOfB.length > 0 && expertAxisOf(problem) === "m")
     fault(
       "symbolic",
-      "the columns of a gated product's B begin where n says, which the launch supplies",
-      "fix the sizes",
+      `the launch supplies ${sizesOfB.join(", ")}, which say where both factors of a gated product begin`,
+      `fix ${sizesOfB.join(", ")}; m may come with the launch`,
     );
   if (problem.gated === "interleaved" && problem.b.layout === "row")
     fault(
@@ -256,8 +259,8 @@ function checkGated(problem: Problem): Diagnostic[] {
     );
   if (problem.gated === "matrices")
     for (const [at, message, hint] of secondMatrixFaults(problem)) fault(at, message, hint);
-  if (problem.acc === "s32" || problem.acc === "f64")
-    fault("acc", `a gated product is joined in f32, not in ${problem.acc}`, "use f32");
+  if (problem.acc === "f64")
+    fault("acc", "a gated product is joined in f32, not in f64", "use another dtype");
   return found;
 }
 

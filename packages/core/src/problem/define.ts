@@ -147,7 +147,7 @@ function complete(request: StructuredRequest): Problem {
   return withImpliedSizes(problem, saidSizes(request));
 }
 
-/** The epilogue with what fields of a request add to it, unless it says so itself: behind it the second matrix of a gated product, like B, and before what has to be last which rows of A and D are meant. */
+/** The epilogue with what fields of a request add to it, unless it says so itself: which rows of A and D are meant, and the second matrix of a gated product, like B; what has to be last stays last. */
 function withImpliedSteps(
   { k, n, gated, gather, scatter, scatterAdd, epilogue = [] }: StructuredRequest,
   operand: Operand,
@@ -157,14 +157,14 @@ function withImpliedSteps(
     gated === "matrices" && !has("factor")
       ? [{ kind: "factor" as const, rows: k, columns: n, operand, name: "wu" }]
       : [];
-  const index = [
+  const added = [
     gather !== undefined && !has("gather") && { kind: "gather" as const, rows: gather },
     scatter !== undefined && !has("scatter") && { kind: "scatter" as const, rows: scatter },
     scatterAdd !== undefined && { kind: "scatter" as const, rows: scatterAdd, add: true as const },
+    ...factor,
   ].filter((step) => step !== false);
-  const end =
-    index.length > 0 && epilogue.at(-1)?.kind === "quantize" ? epilogue.length - 1 : epilogue.length;
-  return [...epilogue.slice(0, end), ...index, ...epilogue.slice(end), ...factor];
+  const end = epilogue.at(-1)?.kind === "quantize" ? epilogue.length - 1 : epilogue.length;
+  return [...epilogue.slice(0, end), ...added, ...epilogue.slice(end)];
 }
 
 /** The ranges of a request, complete; null where it has none. */

@@ -67,6 +67,12 @@ export function accumulatorUnit(acc: DType, a: DType, b: DType): number {
   return acc === "f16" ? epsilonOf("f16") : epsilonOf("f32");
 }
 
+/**
+ * What three products of parts leave out of one of f32, relative to it. The large part of an element is a tf32 near it, with 10 bits of mantissa, from which the element is at most 0.65 * 2^-10
+ * of itself away. Of that difference the tensor core drops what lies below a tf32's last bit: at most 2^-10 of it, of either element. The product of both differences is left out.
+ */
+const SPLIT_LOSS = 2 * 0.65 * 2 ** -20 + (0.65 * 2 ** -10) ** 2;
+
 /** Half the smallest subnormal of the accumulator: what a result loses when it underflows, however small the values. */
 function underflow(acc: DType): number {
   if (acc === "f64") return 2 ** -1074;
@@ -109,6 +115,7 @@ export function referenceGemm(
   const exact = (values: Float64Array | null): boolean => values === null || isTf32Exact(values);
   const factors = [aValues, bValues, upValues(problem, inputs)];
   const tf32Loss = problem.a.dtype === "tf32" && !factors.every(exact) ? 2 * epsilonOf("tf32") : 0;
+  const dropped = problem.precision === "3xtf32" ? SPLIT_LOSS : tf32Loss;
   const unit = accumulatorUnit(problem.acc, problem.a.dtype, problem.b.dtype);
   // Promoted sums lose what short ones do, and then what f32 does.
   const sumBound = (s: number): number =>
@@ -145,7 +152,7 @@ export function referenceGemm(
               (_, i) => values[Math.floor(i / n) * width + column(i % n)] ?? 0,
             );
       const [values, sumAbs] = [at(product.sum), at(product.sumAbs)];
-      const tile = { values, sumAbs, bounds: sumAbs.map((s) => sumBound(s) + tf32Loss * s + lost) };
+      const tile = { values, sumAbs, bounds: sumAbs.map((s) => sumBound(s) + dropped * s + lost) };
       if (alpha !== 1) update(tile, n, (v, e) => [v * alpha, e * Math.abs(alpha) + slip(v * alpha)]);
       return tile;
     };

@@ -2,18 +2,10 @@
  * Gated products: from the program of the product of 2n columns to one whose tiles hold gate and up columns of the same columns of D. A tile of B has both, first
  * those of the gate, in two copies, from one matrix or two; the accumulator's columns then pair at half its width, in the registers of one thread, and the epilogue stores half as many.
  */
-import {
-  dtypes,
-  operandShape,
-  operandStrides,
-  type Problem,
-  productColumns,
-  upBuffer,
-  upFactor,
-  WEIGHT_COLUMNS,
-} from "@tilewright/core";
+import { dtypes, type Problem, productColumns, upBuffer, upFactor, WEIGHT_COLUMNS } from "@tilewright/core";
 import { add, lit, mul, v } from "./expr.ts";
 import { entryName, factorsOfHalves } from "./gemm.ts";
+import { matrixLayout } from "./matrixLayout.ts";
 import { rewriteStmts } from "./rewrite.ts";
 import { matrixAlign } from "./sizes.ts";
 import type { Buffer, Expr, OwnershipMode, Stmt, TileProgram, View } from "./types.ts";
@@ -163,10 +155,7 @@ export function pairColumns(program: TileProgram, problem: Problem): TileProgram
       if (buffer.name !== "B" && buffer.name !== "D") return [buffer];
       // Words are as many as of the product.
       if (buffer.name === "B" && problem.weights !== undefined) return [buffer];
-      const { shape, stride } =
-        buffer.name === "B"
-          ? gatedLayout(problem)
-          : { shape: operandShape(problem, "d"), stride: operandStrides(problem.d) };
+      const { shape, stride } = matrixLayout(problem, buffer.name === "B" ? "b" : "d");
       const own = {
         ...buffer,
         shape,
@@ -208,17 +197,4 @@ function besideGate(gate: View, problem: Problem): View {
     default:
       return { ...gate, origin: [row, add(column, lit(problem.n))] };
   }
-}
-
-/**
- * B of a gated problem as copies see it. Interleaved columns are one matrix of n columns twice as far apart, whose rows from the leading dimension on are those of
- * the up projection.
- */
-export function gatedLayout(problem: Problem): {
-  readonly shape: readonly [number, number];
-  readonly stride: readonly [number, number];
-} {
-  const { k, n, b, gated } = problem;
-  if (gated === "interleaved") return { shape: [b.ld + k, n], stride: [1, 2 * b.ld] };
-  return { shape: operandShape(problem, "b"), stride: operandStrides(b) };
 }

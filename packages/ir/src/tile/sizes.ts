@@ -15,8 +15,6 @@ import {
   type MatrixName,
   matrixOf,
   type Operand,
-  operandShape,
-  operandStrides,
   type Problem,
   packedSize,
   roundUp,
@@ -34,6 +32,7 @@ import {
   strideNames,
 } from "@tilewright/core";
 import { add, div, type Env, evaluateExpr, freeVars, lit, mul, substituteExpr, v } from "./expr.ts";
+import { matrixLayout } from "./matrixLayout.ts";
 import { rewriteStmts } from "./rewrite.ts";
 import { streamKAt, substituteStmt } from "./streamK.ts";
 import {
@@ -226,8 +225,8 @@ export function programAt(program: TileProgram, problem: Problem): TileProgram {
       // Where weights lie follows from fixed sizes.
       const weights = which === "b" && problem.weights !== undefined;
       if (which === null || operand === null || weights) return buffer;
-      const shape = operandShape(problem, which);
-      return { ...buffer, shape, layout: { shape, stride: operandStrides(operand), swizzle: null } };
+      const { shape, stride } = matrixLayout(problem, which);
+      return { ...buffer, shape, layout: { shape, stride, swizzle: null } };
     }),
     body: rewriteStmts(program.body, at),
   };

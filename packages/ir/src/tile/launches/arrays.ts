@@ -20,7 +20,7 @@ import {
   strideNames,
   weightStride,
 } from "@tilewright/core";
-import { gatedLayout } from "../gated.ts";
+import { matrixLayout } from "../matrixLayout.ts";
 import { transposedStrides } from "../transposed.ts";
 import type { ArrayDeclaration, Buffer, Distance, RegionDeclaration, TileProgram } from "../types.ts";
 import { operandPointers } from "./parameters.ts";
@@ -150,7 +150,7 @@ function operandArray(
     return { name: which, dtype, strides: [fixed(row), fixed(column)], region: true, ...apart };
   }
   // Interleaved columns are further apart than the leading dimension; their sizes are fixed.
-  const [row, column] = gatedLayout(problem).stride;
+  const [row, column] = matrixLayout(problem, "b").stride;
   const stride = strideNames[which];
   return {
     name: which,

@@ -43,17 +43,6 @@ export const dtypesAgree: Verifier = {
             hint: `accumulate in ${dtypes[productDType(a, b)].acc}`,
           };
       }
-      if (
-        stmt.kind === "epilogue" &&
-        stmt.c !== null &&
-        dtypes[dtype(stmt.acc.buffer)].kind === "int" &&
-        dtypes[dtype(stmt.c.buffer)].kind !== "int"
-      )
-        yield {
-          at: site,
-          message: `adds C in ${dtype(stmt.c.buffer)} to an accumulator in ${dtype(stmt.acc.buffer)}`,
-          hint: "an integer accumulator takes a C of integers; a float one takes any",
-        };
     }
   },
 };

@@ -8,7 +8,6 @@ import {
   namedBuffers,
   type Operand,
   operandShape,
-  operandStrides,
   type Problem,
   SCALE_ALIGN,
   SCALE_WORDS,
@@ -18,7 +17,7 @@ import {
   weightFactors,
   weightMatrix,
 } from "@tilewright/core";
-import { gatedLayout } from "../gated.ts";
+import { matrixLayout } from "../matrixLayout.ts";
 import { exchanged } from "../rewrite.ts";
 import { type FactorName, factorOperands, isFactors } from "../scaleTiles.ts";
 import { nearestHint } from "../text/nearest.ts";
@@ -84,10 +83,7 @@ function* compare(buffer: Buffer, which: MatrixName, problem: Problem): Iterable
     return;
   }
   const words = which === "b" ? weightMatrix(problem) : null;
-  const { shape, stride } =
-    which === "b"
-      ? gatedLayout(problem)
-      : { shape: operandShape(problem, which), stride: operandStrides(operand) };
+  const { shape, stride } = matrixLayout(problem, which);
   if (words === null) yield* mismatches(buffer, operand.dtype, shape, stride);
   else yield* mismatches(buffer, "s32", words, [words[1], 1]);
   if (buffer.align > operand.align)

@@ -60,7 +60,7 @@ export class Origins {
     const origin = compileExpr(view.origin[axis], table);
     if (view.buffer === "A") return ({ cells }) => origin(cells);
     const { gated, b } = this.#subject.program.problem;
-    // Of interleaved columns those of the second factor lie behind the leading dimension (gatedLayout).
+    // Of interleaved columns those of the second factor lie behind the leading dimension (matrixLayout).
     const second = gated === "interleaved" ? b.ld : Number.POSITIVE_INFINITY;
     // The second factor may be a matrix of its own.
     if (view.buffer === "B" || view.buffer === upBuffer(this.#subject.program.problem))
