@@ -167,6 +167,10 @@ test("schedules that cut blocks or groups of weights are refused", () => {
   const gated = { ...request, gated: "halves", epilogue: "silu(acc) * up" } as const;
   expect(refused(gated, `tile=16x32x128 warp=16x16 stages=2 ${usual}`)).toContain("TW1907");
   expect(refused(gated, `tile=16x64x128 warp=16x32 stages=2 split=2 ${usual}`)).toContain("TW1907");
+  // Blocks of a cluster would have slices of a tile's columns, and the sums of a pair lie in two.
+  const slices = `tile=16x64x128 warp=16x32 stages=2 split=2 reduction=cluster ${usual}`;
+  expect(refused(request, slices, "sm_90")).toEqual([]);
+  expect(refused(gated, slices, "sm_90")).toContain("TW1907");
 });
 
 test("targets without the instruction are refused", () => {

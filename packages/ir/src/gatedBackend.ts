@@ -22,13 +22,13 @@ const plain: Readonly<Record<string, string>> = {
 /** The same of weights, whose instructions have both sums of a column in one thread, too, where A and B are exchanged. */
 const { swapAB: _, ...weighted } = plain;
 
-/** The same of weights whose blocks meet in a cluster: each block's slice has both sums of its elements. */
+/** The same of weights whose blocks meet in a cluster, where A and B are exchanged: each block's slice, of rows then, has both sums of its elements. */
 const { split: __, ...meeting } = weighted;
 
 /** What fields have to be for a problem, by a schedule. */
-function wantedOf({ weights }: Problem, { reduction }: Schedule): Readonly<Record<string, string>> {
+function wantedOf({ weights }: Problem, { reduction, swapAB }: Schedule): Readonly<Record<string, string>> {
   if (weights === undefined) return plain;
-  return reduction === "cluster" ? meeting : weighted;
+  return reduction === "cluster" && swapAB === "on" ? meeting : weighted;
 }
 
 /** Bits of a column of a chunk: a multiple of these has chunks that end with it. */
