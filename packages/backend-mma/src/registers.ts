@@ -18,9 +18,11 @@ const OVERHEAD_REGISTERS = 48;
 
 /**
  * The same where a warp of its own makes the copies. The fragments of one step are then loaded as their instructions free registers: ptxas 13.0 fits
- * 128 accumulators and fragments of 64 x 64 into 166.
+ * 128 accumulators and fragments of 64 x 64 into 166. Of two sets of fragments it holds both and what leads to them: warps of 48 x 64, with 152 registers of sums and fragments, spill 12 to 132
+ * bytes of 168.
  */
 const BULK_OVERHEAD_REGISTERS = 8;
+const BULK_TWICE_OVERHEAD_REGISTERS = 24;
 
 /**
  * Where the tensor cores have no 8-bit floats for mma.sync, ptxas widens the fragments to f16 (sm_90 and sm_100; ptxas 13.0, 64 x 32 warp tiles). Counted on
@@ -77,7 +79,8 @@ export function estimateRegisters(s: MmaSchedule, atom: Atom, target: Target): n
       (s.frag > 1 ? OVERHEAD_REGISTERS : PARTS_OVERHEAD_REGISTERS)
     );
   if (isWidened(atom, target)) return held + OVERHEAD_REGISTERS + WIDENED_REGISTERS;
-  return held + (s.copy === "tma" ? BULK_OVERHEAD_REGISTERS : OVERHEAD_REGISTERS);
+  if (s.copy !== "tma") return held + OVERHEAD_REGISTERS;
+  return held + (s.frag > 1 ? BULK_TWICE_OVERHEAD_REGISTERS : BULK_OVERHEAD_REGISTERS);
 }
 
 /** Registers that a thread of the block may have: the warps take the sub-partitions of an SM in turn. */
