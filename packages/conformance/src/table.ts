@@ -6,6 +6,7 @@ import {
   addChains,
   addExpressions,
   addGated,
+  addGatedFactors,
   addNarrowSteps,
   addQuantized,
   addResults,
@@ -51,6 +52,7 @@ export function problemTable(types: DTypes, seed: number): readonly Row[] {
   addScaledExperts(table);
   addQuantizedWeights(table);
   addBounds(table);
+  addGatedFactors(table);
   return table.rows;
 }
 

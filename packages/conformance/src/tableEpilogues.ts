@@ -188,6 +188,60 @@ export function addGated(table: Table): void {
     );
 }
 
+/** Gated products by factors of blocks: those of the second factor behind those of the first, in squares of their own where n is no multiple of 128. */
+export function addGatedFactors(table: Table): void {
+  const { random, types } = table;
+  if (types.blockScales === undefined) return;
+  const operands = {
+    a: { dtype: types.dtype, layout: "row" },
+    b: { dtype: types.bDType ?? types.dtype, layout: "col" },
+    gated: "halves",
+    epilogue: "silu(acc) * up",
+  };
+  const add = (name: string, n: number, more: object = {}): void => {
+    const size = { m: random.integer(1, 140), n, k: random.integer(100, 400) };
+    table.add(`gated, ${name}`, size, { ...operands, ...more });
+  };
+  add("n a multiple of 128", 128);
+  add("n of two squares, the last one begun", 200);
+  add("n odd, biases", random.integer(1, 70) * 2 + 1, {
+    epilogue: "gelu(acc + bg[n]) * (up + bu[n]:bf16)",
+  });
+  add("two matrices, a batch of 2", random.integer(1, 140), {
+    gated: "matrices",
+    batch: { kind: "strided", count: 2 },
+  });
+  add("alpha, a bias of rows", 72, { alpha: 0.5, epilogue: "relu(acc - up) + up | bias(m,f32)" });
+  const each = { blockScales: { a: "1x128", b: "1x128" } };
+  add("a factor for each column", 4 * random.integer(10, 35), each);
+  add("a factor for each column, n odd", 77, each);
+  const d = { dtype: "e4m3", layout: "row" };
+  add("quantised for the next product", 128, { d, epilogue: "silu(acc) * up | quantize(128,f32)" });
+  const experts = (rows: string, more: object) => ({ batch: { kind: "grouped", count: 4, rows }, ...more });
+  const even = { symbolic: { m: { multiple: 4 } } };
+  table.add(
+    "gated, experts by offsets",
+    { m: 90, n: 136, k: 256 },
+    { ...operands, ...experts("offsets", {}), d: { dtype: table.out, layout: "row" } },
+  );
+  table.add(
+    "gated, experts by offsets, multiples of 4, two matrices, quantised",
+    { m: 92, n: 128, k: 256 },
+    {
+      ...{ ...operands, ...experts("offsets", even), gated: "matrices", d },
+      epilogue: "silu(acc) * up | quantize(128,f32)",
+    },
+  );
+  table.add(
+    "gated, experts by counts, rows of D by an index, weights of rows",
+    { m: 40, n: 72, k: 300 },
+    {
+      ...{ ...operands, ...experts("counts", { scatter: 170 }), d: { dtype: table.out, layout: "row" } },
+      epilogue: "silu(acc) * up * w[m]",
+    },
+  );
+}
+
 /** Outputs that are quantised by groups of columns, with their scales beside them. */
 export function addQuantized(table: Table): void {
   const { random, types } = table;

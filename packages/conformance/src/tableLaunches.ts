@@ -91,7 +91,7 @@ export function addExperts(table: Table): void {
       { ...offsets, ...b("col"), gather: 40, scatter: 130, symbolic: { m: { multiple: 32 } } },
     );
   }
-  // Gated products have no factors of blocks; sums of integers are joined in f32.
+  // Gated products by factors of blocks have rows of their own; sums of integers are joined in f32.
   if (table.out !== "f64" && !scaled) {
     const joined = table.out === "s32" ? { d: { dtype: "f32", layout: "row" } } : {};
     const epilogue = "silu(acc + b[n]) * up";

@@ -1,10 +1,17 @@
 /** A backend that serves gated products, by schedules and programs of the product of all columns of B. */
 
 import type { Diagnostic, Problem, Schedule, Target, Verdict } from "@tilewright/core";
-import { dtypes, err, isScaled, ok } from "@tilewright/core";
+import { BLOCK_SCALE, dtypes, err, isScaled, ok } from "@tilewright/core";
 import type { Backend } from "./backend.ts";
-import { fieldFaults, nearestFaults, noSchedule, servingQuantized } from "./quantizedBackend.ts";
-import { pairColumns, pairingFault, productOf } from "./tile/gated.ts";
+import {
+  fieldFaults,
+  nearestFaults,
+  noSchedule,
+  servingQuantized,
+  widerSchedules,
+} from "./quantizedBackend.ts";
+import { BULK_FACTORS, PAIRED_RUN, pairColumns, pairingFault, productOf } from "./tile/gated.ts";
+import { commonRows } from "./tile/gemm.ts";
 
 /** Fields of schedules, and what they have to be: partial tiles, transposing kernels, fragments of global memory and instructions that exchange A and B know nothing of pairs of columns. */
 const plain: Readonly<Record<string, string>> = {
@@ -55,6 +62,18 @@ const noFactors = "scale factors of B come in blocks of its columns, which the h
 const inTurn =
   "scale factors of 128 columns, or of each, are those of one factor, and of the other behind them";
 
+/** Schedules of which wider ones are made: bulk copies, which not all pairs take, have the first of them. */
+const WIDENED = 256;
+
+/** Fewest columns under one factor beside which a thread has registers for all that its sums take. */
+const LEAST_SHARED = 16;
+
+/** Whether half of a tile lies under few squares of factors: it takes one for all columns that begin inside of one, and the search counts those of the whole tile. */
+function hasFewFactors({ blockScales }: Problem, { tile }: Schedule): boolean {
+  const half = Array.isArray(tile) ? Number(tile[1]) / 2 : 0;
+  return blockScales?.b !== "128x128" || commonRows(half, BLOCK_SCALE) >= Math.min(half, LEAST_SHARED);
+}
+
 /** What keeps columns of two factors in turn from being copied. `served`: the backend has bulk tensor copies for them. */
 function interleavedFaults({ k, b }: Problem, served: boolean): readonly Diagnostic[] {
   if (!served) {
@@ -87,17 +106,33 @@ export function servingGated(
     if (unpaired !== null) return [fault("schedule.tile", unpaired, "fewer warps along n, or a wider tile")];
     return [];
   };
+  /** Those of the product that can be paired; where its tiles are narrower than a pair, wider ones. */
+  function* pairedSchedules(...[problem, ...rest]: Parameters<Backend["schedules"]>): Iterable<Schedule> {
+    const [target] = rest;
+    const product = productOf(problem);
+    const isPaired = (schedule: Schedule): boolean => faultsOf(problem, schedule, target).length === 0;
+    let found = false;
+    for (const schedule of backend.schedules(product, ...rest)) {
+      if (!hasFewFactors(problem, schedule) || !isPaired(schedule)) continue;
+      found = true;
+      yield schedule;
+    }
+    if (found) return;
+    for (const columns of [2 * PAIRED_RUN, BULK_FACTORS.vectors])
+      for (const schedule of widerSchedules(backend.schedules(product, ...rest), columns, WIDENED))
+        if (isPaired(schedule)) yield schedule;
+  }
   /** A product whose schedules all keep the two sums of an element apart is not served; the one with the fewest faults says why. */
   const servedBySome = (problem: Problem, target: Target): Verdict => {
+    for (const _ of pairedSchedules(problem, target)) return ok(true);
     const nearest = nearestFaults(backend.schedules(productOf(problem), target), (schedule) =>
       faultsOf(problem, schedule, target),
     );
-    if (nearest === null) return ok(true);
     const hint =
       problem.gated === "interleaved"
         ? "use --gated halves, or rows of A and B at whole 16 bytes"
         : "use another backend, or a column-major B";
-    return err([unserved("problem.gated", noSchedule(nearest, "a gated product: "), hint)]);
+    return err([unserved("problem.gated", noSchedule(nearest ?? [], "a gated product: "), hint)]);
   };
   const { kernel } = backend;
   return servingQuantized({
@@ -119,10 +154,8 @@ export function servingGated(
     ...(backend.claims && {
       claims: (problem, target) => backend.claims?.(productOf(problem), target) ?? null,
     }),
-    *schedules(problem, target, machine, mostUs) {
-      for (const schedule of backend.schedules(productOf(problem), target, machine, mostUs))
-        if (problem.gated === undefined || faultsOf(problem, schedule, target).length === 0) yield schedule;
-    },
+    schedules: (problem, ...rest) =>
+      problem.gated === undefined ? backend.schedules(problem, ...rest) : pairedSchedules(problem, ...rest),
     ...(kernel && {
       kernel: (problem, schedule, target) => kernel(productOf(problem), schedule, target),
     }),

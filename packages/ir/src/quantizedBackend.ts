@@ -108,10 +108,14 @@ export const noSchedule = (nearest: readonly Diagnostic[], what: string): string
 const WIDENED = 16;
 
 /** Schedules with so many columns of the accumulator in a warp, or a multiple, made of those of a backend whose tiles are narrower: they may be illegal. */
-function* widerSchedules(schedules: Iterable<Schedule>, group: number): Iterable<Schedule> {
+export function* widerSchedules(
+  schedules: Iterable<Schedule>,
+  group: number,
+  most = WIDENED,
+): Iterable<Schedule> {
   let count = 0;
   for (const schedule of schedules) {
-    if (count++ === WIDENED) return;
+    if (count++ === most) return;
     const { tile, warp } = schedule;
     if (!Array.isArray(tile)) continue;
     const [m = 0, n = 0, k = 0] = tile.map(Number);

@@ -35,7 +35,7 @@ export function loadFactors(ctx: Context, copy: StmtOf<"copy">): void {
     const column = tile.elements
       .filter(({ col, row }) => col === run && row >= first && row < first + dst.extent[0])
       .map((element) => ({ ...element, row: element.row - first }));
-    const width = pairable(array, column) ? 2 : 1;
+    const width = beginsEven(ctx, src) && pairable(array, column) ? 2 : 1;
     for (let i = 0; i < column.length; i += width) {
       const registers = column.slice(i, i + width).map(({ register }) => tile.at(register));
       const at = column[i]?.row ?? 0;
@@ -106,6 +106,12 @@ export function factorsOf(ctx: Context, acc: View, view: View, axis: 0 | 1): (el
     if (!register) throw new CannotLower("accumulate", "an element has no factor");
     return register;
   };
+}
+
+/** Whether a view begins at an even row in every tile: not of a second factor of an odd number of columns. */
+function beginsEven(ctx: Context, { origin }: View): boolean {
+  const { constant, terms } = ctx.linear(origin[0]);
+  return [constant, ...terms.values()].every((each) => each % 2 === 0);
 }
 
 /** Whether factors of neighbouring columns are loaded together: they begin at multiples of 8 bytes in every run along k. */

@@ -32,7 +32,7 @@ export function productOf(problem: Problem): Problem {
 }
 
 /** The columns that a thread's registers have to come in pairs of. */
-const PAIRED_RUN = 8;
+export const PAIRED_RUN = 8;
 
 /** How the columns of a tile lie in a thread: the two halves of the tile are its registers'. Null where no register mode divides by two. `least`: columns that stay together. */
 function pairedModes(modes: readonly OwnershipMode[], least: number): readonly OwnershipMode[] | null {
@@ -59,7 +59,10 @@ function pairedModes(modes: readonly OwnershipMode[], least: number): readonly O
 }
 
 /** Columns of a tile whose halves' factors begin where bulk copies may write: of weights, of two bytes, and of single columns, in f32. */
-const BULK_FACTORS = { weights: 128, vectors: 64 } as const;
+export const BULK_FACTORS = { weights: 128, vectors: 64 } as const;
+
+/** Factors in f32 of 16 bytes. */
+const FACTORS_A_COPY = 4;
 
 const grids = (modes: readonly OwnershipMode[]): number => modes.filter(({ tier }) => tier === "grid").length;
 
@@ -93,6 +96,8 @@ export function pairingFault(program: TileProgram, problem: Problem): string | n
   const bulk = vectors || (problem.weights !== undefined && staged?.transport === "tma");
   if (bulk && width % BULK_FACTORS[vectors ? "vectors" : "weights"] !== 0)
     return `factors of half its tiles' ${width} columns are no multiple of 128 bytes, where bulk copies write`;
+  if (vectors && problem.n % FACTORS_A_COPY !== 0)
+    return `factors of its second ${problem.n} columns begin inside 16 bytes, where no bulk copy does`;
   const run = b.layout === "row" ? (2 * SPAN_BITS) / dtypes[b.dtype].bits : 0;
   if (run > 0 && width % run !== 0)
     return `half a tile of a row-major B has ${width / 2} columns, no multiple of ${run / 2}`;

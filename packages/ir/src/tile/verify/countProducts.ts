@@ -76,6 +76,8 @@ export class Counting implements Hooks {
   readonly #groups: number;
   /** Whether other products take what is made of their sums. */
   readonly #chained: boolean;
+  /** Sums of a run along k, which are promoted: those that they are added to go on. */
+  readonly #runs = new Set<string>();
   /** Zeros of their sums in a loop around the one over K. */
   readonly #again = new Set<Stmt>();
   readonly #chunk: number;
@@ -100,6 +102,7 @@ export class Counting implements Hooks {
         if (source === null || (stepOfBuffer(source.name) ?? exchangedOf(source.name)) === null)
           this.#ofOperands.add(stmt);
       }
+    for (const { stmt } of subject.sites) if (stmt.kind === "accumulate") this.#runs.add(stmt.sum.buffer);
     this.#groups = rowGroups([...this.#ofOperands]);
     this.#chained = subject.sites.some(({ stmt }) => stmt.kind === "mma" && !this.#ofOperands.has(stmt));
     this.#origins = new Origins(subject, this.#chained);
@@ -213,7 +216,7 @@ export class Counting implements Hooks {
     const keeps = typeof stmt.keep === "object" ? compileCond(stmt.keep, table) : () => stmt.keep !== false;
     return (thread) => {
       const own = part(thread.cells);
-      if (!keeps(thread.cells)) this.#begin(own);
+      if (!keeps(thread.cells) && !this.#runs.has(stmt.acc.buffer)) this.#begin(own);
       this.#part = own;
       this.products += width / this.#groups;
       const [from, other] = [a(thread), b(thread)];
