@@ -216,7 +216,9 @@ export function addGatedFactors(table: Table): void {
   add("a factor for each column", 4 * random.integer(10, 35), each);
   add("a factor for each column, n odd", 77, each);
   const d = { dtype: "e4m3", layout: "row" };
-  add("quantised for the next product", 128, { d, epilogue: "silu(acc) * up | quantize(128,f32)" });
+  // Beside a factor for each column of a tile a warp has no registers for whole groups of 128 of D.
+  const group = types.blockScales.b === "128x128" ? 128 : 32;
+  add("quantised for the next product", 128, { d, epilogue: `silu(acc) * up | quantize(${group},f32)` });
   const experts = (rows: string, more: object) => ({ batch: { kind: "grouped", count: 4, rows }, ...more });
   const even = { symbolic: { m: { multiple: 4 } } };
   table.add(

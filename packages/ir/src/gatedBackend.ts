@@ -60,7 +60,7 @@ const unserved = (at: string, message: string, hint: string): Diagnostic => ({
 const noFactors = "scale factors of B come in blocks of its columns, which the halves of a tile have not";
 
 const inTurn =
-  "scale factors of 128 columns, or of each, are those of one factor, and of the other behind them";
+  "scale factors of B are those of Wg's columns, then those of Wu's, and its columns come in turn";
 
 /** Schedules of which wider ones are made: bulk copies, which not all pairs take, have the first of them. */
 const WIDENED = 256;

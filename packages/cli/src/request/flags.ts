@@ -39,7 +39,7 @@ const productFlags = grouped("Problem", {
     precisions,
   ),
   blockScales: text(
-    "f32 factors of e4m3 and e5m2, of A and of B: 1x128 for each row (column) and 128 along K, 128x128 for squares",
+    "f32 factors of e4m3 and e5m2, of A and of B: 1x128 for each row (column) and 128 along K, 128x128 for squares; of an ffn those of Wg, then those of Wu",
     "1x128,128x128",
   ),
   weights: choice(

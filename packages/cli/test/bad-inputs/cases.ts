@@ -175,6 +175,22 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
           `compile --backend mma -m 128 -n 128${flags.includes("--arch") ? "" : " --arch sm_120a"}${flags.includes("-k ") ? "" : " -k 128"}${flags.includes("-layout") ? "" : " --b-layout col"} ${flags}`,
       ),
     ),
+    ...lines(
+      ...[
+        "--block-scales 1x128,128x128 --gated interleaved",
+        "--block-scales 1x128,128x128 --b-layout row --gated interleaved",
+        "--block-scales 1x128,128x128 --arch sm_100a",
+        "--block-scales 1x128,1x128 --schedule tile=128x96x128",
+        "--block-scales 1x128,128x128 --schedule warpgroups=1x2",
+        "--block-scales 1x128,1x128 --d-dtype e4m3 --epilogue silu(acc)*up|quantize(128,f32)",
+        "--block-scales 1x128,128x128 --experts 4 --gather 64",
+        "--block-scales 128x128,128x128 --experts 4",
+        "--block-scales 1x128,128x128 --symbolic m",
+      ].map(
+        (flags) =>
+          `compile --op ffn -m 128 -n 128 -k 256 --dtype e4m3${flags.includes("--arch") ? "" : " --arch sm_90a --backend wgmma"}${flags.includes("-layout") ? "" : " --b-layout col"} ${flags}`,
+      ),
+    ),
     ...contents(
       "run --arch sm_120a -m 128 -n 128 -k 128 --dtype mxf8 --b-layout col --sfa S.npy --device emulator",
       "S.npy",
@@ -182,6 +198,11 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
         npy("{'descr': '|u1', 'fortran_order': False, 'shape': (128, 3), }", "\x7f".repeat(384)),
         npy("{'descr': '<f4', 'fortran_order': False, 'shape': (128, 4), }", "\0\0\x80?".repeat(512)),
       ],
+    ),
+    ...contents(
+      "run --op ffn --arch sm_90a -m 128 -n 200 -k 128 --dtype e4m3 --b-layout col --block-scales 1x128,128x128 --sfb S.npy --device emulator",
+      "S.npy",
+      [npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1), }", "\0\0\x80?".repeat(2))],
     ),
   ],
   flags: lines(

@@ -147,7 +147,7 @@ const blockScales = z
   .strictObject({ a: blockForm, b: blockForm })
   .optional()
   .describe(
-    "f32 factors of e4m3 and e5m2, buffers sfa and sfb of the launch: of each row of A (column of B) and 128 along K, 128 along K after the other; or of squares of 128, their K contiguous and padded to a multiple of 4",
+    "f32 factors of e4m3 and e5m2, buffers sfa and sfb of the launch: of each row of A (column of B) and 128 along K, 128 along K after the other; or of squares of 128, their K contiguous and padded to a multiple of 4; of a gated product those of Wu behind all of Wg's",
   );
 
 const group = integer(1, "elements along k under one scale: 16, 32, 64 or 128");

@@ -76,8 +76,8 @@ export class Counting implements Hooks {
   readonly #groups: number;
   /** Whether other products take what is made of their sums. */
   readonly #chained: boolean;
-  /** Sums of a run along k, which are promoted: those that they are added to go on. */
-  readonly #runs = new Set<string>();
+  /** Columns of the sums to which those of a run along k are added, which then go on; the run's may have fewer. */
+  readonly #runs = new Map<string, number>();
   /** Zeros of their sums in a loop around the one over K. */
   readonly #again = new Set<Stmt>();
   readonly #chunk: number;
@@ -102,7 +102,9 @@ export class Counting implements Hooks {
         if (source === null || (stepOfBuffer(source.name) ?? exchangedOf(source.name)) === null)
           this.#ofOperands.add(stmt);
       }
-    for (const { stmt } of subject.sites) if (stmt.kind === "accumulate") this.#runs.add(stmt.sum.buffer);
+    for (const { stmt } of subject.sites)
+      if (stmt.kind === "accumulate")
+        this.#runs.set(stmt.sum.buffer, subject.buffers.get(stmt.acc.buffer)?.shape[1] ?? 0);
     this.#groups = rowGroups([...this.#ofOperands]);
     this.#chained = subject.sites.some(({ stmt }) => stmt.kind === "mma" && !this.#ofOperands.has(stmt));
     this.#origins = new Origins(subject, this.#chained);
@@ -206,7 +208,9 @@ export class Counting implements Hooks {
     // Further products go over rows of other matrices.
     if (!this.#ofOperands.has(stmt)) return this.#multiplies(stmt, table);
     const sums = this.#origins.follows(stmt.acc, [1], [stmt.b], table);
-    const width = stmt.a.extent[1] * (columns === undefined ? 1 : (columns.to - columns.from) / columns.of);
+    const share = columns === undefined ? 1 : (columns.to - columns.from) / columns.of;
+    const of = this.#runs.get(stmt.acc.buffer) ?? stmt.acc.extent[1];
+    const width = stmt.a.extent[1] * share * (stmt.acc.extent[1] / of);
     const [a, b] = [
       this.#origins.place(stmt.a, K_AXIS.A, table),
       this.#origins.place(stmt.b, K_AXIS.B, table),
