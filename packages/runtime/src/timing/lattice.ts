@@ -9,6 +9,7 @@ import {
   createRandom,
   type EpilogueStep,
   expertAxisOf,
+  factorRow,
   factorStride,
   groupStart,
   groupStrides,
@@ -152,6 +153,23 @@ export function latticeInputs(
         dense[next++] = buffers.valueOf(problem, name, base + row * rowStride + column * columnStride);
     return dense;
   };
+  /** Elements times their factors: element (at[i], k) stands at i * step[0] + k * step[1]. */
+  const scale = (
+    which: "a" | "b",
+    dense: Float64Array,
+    at: readonly number[],
+    step: readonly [number, number],
+  ): void => {
+    const places = factorPlaces(problem, which);
+    if (places === null) return;
+    const base = factors(which);
+    const table = {
+      block: places.block,
+      at: (_: number, row: number, factor: number): number =>
+        buffers.valueOf(problem, `sf${which}`, base + places.at(row, factor)),
+    };
+    applyScales(dense, table, item, at, k, step);
+  };
   const steps = problem.epilogue.map((step, index) => {
     const name = `epilogue${index}` as const;
     const vector = (at: readonly number[]): Float64Array =>
@@ -167,8 +185,12 @@ export function latticeInputs(
       case "source":
       case "gate":
         return gather(name, step.operand, start(name), rows, columns);
-      case "factor":
-        return gather(name, step.operand, start(name), all, columns);
+      case "factor": {
+        const second = gather(name, step.operand, start(name), all, columns);
+        const behind = columns.map((column) => problem.n + column);
+        if (problem.gated !== undefined) scale("b", second, behind, [1, columns.length]);
+        return second;
+      }
       // Rows have been read where it says.
       case "gather":
       case "scatter":
@@ -194,23 +216,6 @@ export function latticeInputs(
   const a = gather("a", problem.a, start("a"), rows.map(place), all);
   const ofB = columnsOfB(problem, columns);
   const b = gather("b", problem.b, start("b"), all, ofB);
-  /** Elements times their factors: element (at[i], k) stands at i * step[0] + k * step[1]. */
-  const scale = (
-    which: "a" | "b",
-    dense: Float64Array,
-    at: readonly number[],
-    step: readonly [number, number],
-  ): void => {
-    const places = factorPlaces(problem, which);
-    if (places === null) return;
-    const base = factors(which);
-    const table = {
-      block: places.block,
-      at: (_: number, row: number, factor: number): number =>
-        buffers.valueOf(problem, `sf${which}`, base + places.at(row, factor)),
-    };
-    applyScales(dense, table, item, at, k, step);
-  };
   scale("a", a, rows, [k, 1]);
   scale("b", b, ofB, [1, ofB.length]);
   const weights = problem.weights;
@@ -248,10 +253,10 @@ function factorPlaces(
   const [codes, floats] = [scaleMatrix(problem, which), blockFactors(problem, which)];
   if (codes !== null) return { block: codes.block, at: (row, factor) => scaleOffset(codes, row, factor) };
   if (floats === null) return null;
-  const { strides, each } = floats;
+  const { strides } = floats;
   return {
     block: BLOCK_SCALE,
-    at: (row, factor) => Math.floor(row / each) * strides[0] + factor * strides[1],
+    at: (row, factor) => factorRow(floats, row) * strides[0] + factor * strides[1],
   };
 }
 

@@ -132,10 +132,13 @@ describe("a measurement", () => {
     clean(driver);
   });
 
+  const squares = { a: "1x128", b: "128x128" };
   test.each([
-    ["nvf4", "nvf4"],
-    ["mxf6e3m2", "mxf4"],
-  ])("elements of %s by %s: bits side by side, factors beside them", (dtype, other) => {
+    ["nvf4", "nvf4", {}],
+    ["mxf6e3m2", "mxf4", {}],
+    ["e4m3", "e5m2", { k: 300, op: "ffn", blockScales: squares }],
+    ["e4m3", "e4m3", { k: 300, op: "ffn", gated: "matrices", blockScales: squares }],
+  ])("elements of %s by %s: bits side by side, factors beside them, %o", (dtype, other, more) => {
     const made = readProblemRequest({
       m: 40,
       n: 136,
@@ -143,6 +146,7 @@ describe("a measurement", () => {
       a: { dtype },
       b: { dtype: other, layout: "col" },
       d: { dtype: "f32" },
+      ...more,
     });
     if (!made.ok) throw new Error(JSON.stringify(made.error));
     const problem = made.value;
@@ -158,6 +162,7 @@ describe("a measurement", () => {
         b: of("b"),
         sfa: memory.get("sfa") ?? null,
         sfb: memory.get("sfb") ?? null,
+        steps: problem.epilogue.map((_, i) => memory.get(`epilogue${i}`) ?? null),
       }).d;
       d.set(bytesOfStorage(Float32Array.from(values)));
       return undefined;
