@@ -1,7 +1,7 @@
 /** Gated products by factors of blocks: float64, the interpreter, ptxas and the emulator agree, whatever the schedule, and where squares of the second factor begin inside those of the first. */
 import { assemble, checkOnEmulator, hasPtxas, must, problemOf, targetOf } from "@tilewright/conformance";
 import { createRandom, type Problem } from "@tilewright/core";
-import { createCompiler, printSchedule } from "@tilewright/ir";
+import { commonRows, createCompiler, printSchedule } from "@tilewright/ir";
 import { expect, test } from "vitest";
 import { wgmma } from "../src/index.ts";
 import { randomSchedule } from "./support/cases.ts";
@@ -105,6 +105,39 @@ test.skipIf(!hasPtxas).each(
   const problem = gated(m, n, k, more);
   const { ptx } = must(createCompiler({ backends: [wgmma] }).compile({ problem, target, verify: "none" }));
   expect(assemble(ptx, "sm_90a").faults).toEqual([]);
+});
+
+test.each([
+  [128, 14336, 4096, {}],
+  [4096, 14304, 4096, {}],
+  [4096, 2000, 1000, {}],
+  [32768, 2048, 7168, experts("offsets")],
+] as const)(
+  "columns of a half that share a factor are many in first schedules: %i x %i x %i, %o",
+  (m, n, k, more) => {
+    const problem = gated(m, n, k, { ...more, blockScales: squares });
+    const [first] = wgmma.schedules(problem, target);
+    const [, columns = 0] = String(first?.tile).split(",").map(Number);
+    expect(commonRows(columns / 2, 128)).toBeGreaterThanOrEqual(32);
+  },
+);
+
+test.each([
+  [/ beside %SFB\[[^\]]*\]/, "", "multiplies %B (128 x 128) without its factors"],
+  ["beside %SFB[%nt + 2 : 1", "beside %SFB[%nt + 2 : 2", "scales halves of its columns by"],
+  [
+    "scaled %SFA[%mt * 128 : 128, %kt : 1], %SFB[%nt : 1",
+    "scaled %SFA[%mt * 128 : 128, %kt : 1], %SFB[%nt : 3",
+    "scales %B (128 x 128) by %SFB (3 x 1)",
+  ],
+])("factors of halves that do not fit them: %s", (found, instead, message) => {
+  const compiler = createCompiler({ backends: [wgmma] });
+  const schedule = "tile=128x256x128 stages=3 regs=24/240";
+  const problem = gated(256, 256, 256, { blockScales: squares });
+  const nest = must(compiler.compile({ problem, schedule, target })).textAt("nest") ?? "";
+  expect(must(compiler.compile({ from: nest, target })).ptx).not.toBe("");
+  const edited = compiler.compile({ from: nest.replace(found, instead), target });
+  expect(!edited.ok && edited.error[0]?.message).toContain(message);
 });
 
 test("squares of the second factor are those behind all of the first", () => {

@@ -65,10 +65,10 @@ const inTurn =
 /** Schedules of which wider ones are made: bulk copies, which not all pairs take, have the first of them. */
 const WIDENED = 256;
 
-/** Fewest columns under one factor beside which a thread has registers for all that its sums take. */
-const LEAST_SHARED = 16;
+/** Fewest columns under one factor that schedules have: the search takes half of a tile to lie under half as many factors as the whole, and it lies under up to as many. */
+const LEAST_SHARED = 32;
 
-/** Whether half of a tile lies under few squares of factors: it takes one for all columns that begin inside of one, and the search counts those of the whole tile. */
+/** Whether half of a tile lies under few squares of factors. */
 function hasFewFactors({ blockScales }: Problem, { tile }: Schedule): boolean {
   const half = Array.isArray(tile) ? Number(tile[1]) / 2 : 0;
   return blockScales?.b !== "128x128" || commonRows(half, BLOCK_SCALE) >= Math.min(half, LEAST_SHARED);

@@ -183,7 +183,8 @@ function* accumulationFaults(subject: Subject, site: Site, stmt: Accumulate): It
 /** Factors in f32: one for each row or for equal runs of them, and for each 128 along k. */
 function* blockFactorFaults(site: Site, stmt: Mma, side: "a" | "b", view: View): Iterable<Fault> {
   const [all, k] = side === "a" ? stmt.a.extent : [stmt.acc.extent[1], stmt.b.extent[0]];
-  const rows = side === "b" && stmt.scales?.beside !== undefined ? all / 2 : all;
+  const halves = side === "b" && (stmt.beside ?? stmt.scales?.beside) !== undefined;
+  const rows = halves ? all / 2 : all;
   const factors = Math.ceil(k / BLOCK_SCALE);
   if (
     rows % view.extent[0] === 0 &&
