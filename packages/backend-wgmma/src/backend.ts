@@ -43,6 +43,7 @@ import { prefetchL2 } from "./passes/prefetchL2.ts";
 import { splitMasked } from "./passes/splitMasked.ts";
 import { splitTail } from "./passes/splitTail.ts";
 import { narrowBoxes } from "./rules/bulk.ts";
+import { crowdedHalves } from "./rules/resources.ts";
 import { readSchedule, scheduleModel } from "./schedule.ts";
 import { pairedBytes } from "./sharedMemory.ts";
 
@@ -141,6 +142,8 @@ export const wgmma: Backend = servingGated(
         "a warpgroup has both of a pair of columns",
         `warpgroups=${s.groupsM}x1`,
       );
+    const crowded = crowdedHalves(s, problem, target);
+    if (crowded !== null) return fault("schedule.tile", crowded, "a narrower tile, or a shorter chunk");
     const [narrow] = narrowBoxes(problem, s);
     if (narrow !== undefined) return fault(`schedule.${narrow.way}`, narrow.message, `${narrow.way}=direct`);
     const most = target.limits.maxSmemPerBlock;

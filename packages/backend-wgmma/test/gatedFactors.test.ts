@@ -93,6 +93,8 @@ const sizes = [
   [8192, 2048, 7168, { ...experts("offsets"), symbolic: { m: { multiple: 128 } } }],
   [512, 2048, 7168, experts("counts")],
   [4096, 2048, 7168, quantised],
+  // Tiles of one warpgroup and chunks of 256, beside whose factors sums had no registers.
+  [1, 14336, 1536, { batch: { kind: "grouped", count: 32, rows: "counts" } }],
 ] as const;
 
 test.skipIf(!hasPtxas).each(

@@ -77,7 +77,20 @@ export const weightRegisters = (s: WgmmaSchedule, problem: Problem): number =>
 /** Factors that a thread holds of one side: of each of its own rows (columns), or of the parts of squares that its warpgroup's lie in. */
 function factorsHeld(problem: Problem, side: "a" | "b", size: number, own: number): number {
   const form = problem.blockScales?.[side];
-  return form === undefined ? 0 : form === "1x128" ? own : size / commonRows(size, BLOCK_SCALE);
+  if (form === undefined) return 0;
+  // Halves of a tile have squares of their own.
+  const each = side === "b" && problem.gated !== undefined ? size / 2 : size;
+  return form === "1x128" ? own : size / commonRows(each, BLOCK_SCALE);
+}
+
+/**
+ * Why factors of both halves of a gated product's tile find no registers beside its sums as threads are launched; null where they do. With budgets they do where the product's find
+ * them: 128x192x128, of 206 for 200, spills nothing (ptxas 13.0).
+ */
+export function crowdedHalves(s: WgmmaSchedule, problem: Problem, target: Target): string | null {
+  const [held, most] = [accumulators(s, problem), launchedRegisters(s, target)];
+  if (problem.blockScales === undefined || s.regs !== null || held + OVERHEAD.launched <= most) return null;
+  return `${held} accumulators and factors a thread and the ${OVERHEAD.launched} registers that are needed beside them do not fit in ${most}`;
 }
 
 /** Registers of a thread at launch: what a block's warpgroups, begun ones whole, share evenly, in units of 8. */
