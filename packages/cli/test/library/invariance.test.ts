@@ -92,3 +92,14 @@ test("schedules that share no order, each named", async () => {
     expect.stringMatching(/m = 1 .*split 4/),
   ]);
 });
+
+test("an order is chosen by the time of all sizes: of a long K one that few rows would not take first", async () => {
+  using folder = scratch();
+  const sizes = [{ m: [1, 128, 2048], n: 4096, k: 14336 }];
+  const { made, kernels } = await libraryOf(folder.path, "sm_90a", "--batch-invariant --tuned none", {
+    sizes,
+  });
+  expect(made).toMatchObject({ code: 0 });
+  // By mma 2048 rows take 1.4 times as long.
+  expect(kernels().map(({ manifest }) => manifest.generator.backend)).toEqual(["wgmma", "wgmma", "wgmma"]);
+});
