@@ -142,6 +142,16 @@ test.each([
   expect(!edited.ok && edited.error[0]?.message).toContain(message);
 });
 
+test.each([squares, columns])("a row-major B finds no registers: %o", (blockScales) => {
+  const verdict = wgmma.accepts(
+    gated(4096, 14336, 4096, { blockScales, b: { dtype: "e4m3", layout: "row", align: 16 } }),
+    target,
+  );
+  expect(!verdict.ok && verdict.error).toMatchObject([
+    { code: "TW1908", hint: "use another backend, or a column-major B" },
+  ]);
+});
+
 test("squares of the second factor are those behind all of the first", () => {
   const text = (n: number, schedule: string): string | null =>
     must(
