@@ -130,9 +130,13 @@ export const wide = (): readonly Stored[] =>
 
 /** Some of each problem, most of them the model's first. */
 export const narrow = (): readonly Stored[] =>
-  ["first-candidates", "first-candidates-2", "informed-choice", "informed-choice-2"].flatMap((name) =>
-    listed(`2026-11-30-h200-${name}`),
-  );
+  [
+    "2026-11-30-h200-first-candidates",
+    "2026-11-30-h200-first-candidates-2",
+    "2026-11-30-h200-informed-choice",
+    "2026-11-30-h200-informed-choice-2",
+    "2026-12-01-h200-choice",
+  ].flatMap(listed);
 
 /** Sets timed since warpgroups' threads that transpose store to more banks at once, which is 1.4 to 1.7 times as fast. */
 const transposedFast = new Set(["20261214", "20261216", "20261217", "20261218", "20261219", "tf32 rows"]);
