@@ -256,6 +256,8 @@ It does not know:
 
 * registers that ptxas takes beside what the sums need: 12 x 8 sums of FFMA have 184 to 202 where 168 are counted, so five blocks of two warps fit on an SM and not six (f32, 391x2452x6784: 466 us where 356 are predicted, the best 343); held to 168 they spill 24 to 76 bytes;
 * copies of eight bytes, which go through L1, where the rings of an SM's blocks leave little of it: four stages instead of three cost a third (bf16, 157x6625x732);
+* what loses most where the fit left a problem out, 0.36 to 0.74 of the best: small blocks of which many stay on an SM, so that one stores D while another loads (tf32 4328x7754x1, s8 528x6107x11) or that keep more of A and B on their way (f16 5x15705x3428 in chunks of 256 bytes instead of 128, f32 2577x3x15382 by 32x4 instead of 256x4);
+  copies by threads of single elements, which few warps or long chunks of few stages wait for (s8 852x80x3933: 27 us by chunks of 256 and three stages, 17 by 128 and seven; f16 329x625x5936: 44 us where 21 are predicted); mma.sync with bulk copies, of which few kernels were timed (e4m3 70x768x3072: 10.1 us where 6.4 are predicted);
 * what a kernel does badly without its schedule saying so: addresses in local memory (the mxfp8 ladder's early steps), bank conflicts of an epilogue, fragments loaded one by one;
 * differences between SMs: a static and a dynamic scheduler take the same time, 64 and 74 pairs too where both need four rounds;
 * power at work on a B300, data that is not random, boards that differ (published cuBLAS figures of one problem on a B200 go from 1359 to 1763 TFLOP/s) or warm up (Triton Gluon's pair at K = 8192);
