@@ -18,6 +18,8 @@ import {
   hasFeature,
   isScaled,
   type Problem,
+  quantizeOf,
+  type Schedule,
   type Target,
   type Verdict,
 } from "@tilewright/core";
@@ -107,8 +109,8 @@ const products: Backend = {
   lower,
 };
 
-/** The backend; of gated products threads store D straight from registers, and bulk copies bring two parts of a tile, whose columns they cannot interleave. */
-export const mma: Backend = servingGated(products, (schedule, problem) => {
+/** Of gated products threads store D straight from registers, and bulk copies bring two parts of a tile, whose columns they cannot interleave. */
+const pairFaults = (schedule: Schedule, problem: Problem): readonly Diagnostic[] => {
   const s = readSchedule(schedule);
   const fault = (field: string, message: string, nearest: string): Diagnostic => ({
     code: "TW1907",
@@ -118,6 +120,16 @@ export const mma: Backend = servingGated(products, (schedule, problem) => {
     hint: `nearest legal: ${nearest}`,
   });
   return [
+    ...(isScaled(problem.a.dtype) && quantizeOf(problem)?.step.group === 16 && s.warpM * s.warpN >= 64 * 64
+      ? // ptxas 13.0 spills 12 bytes.
+        [
+          fault(
+            "warp",
+            "groups of 16 columns and 64 x 64 sums take more registers than there are",
+            "another backend, or groups of 32",
+          ),
+        ]
+      : []),
     ...(s.epi === "direct"
       ? []
       : [fault("epi", "warps store whole rows of tiles that have the columns of their sums", "epi=direct")]),
@@ -131,7 +143,12 @@ export const mma: Backend = servingGated(products, (schedule, problem) => {
         ]
       : []),
   ];
-});
+};
+
+/** The backend; block-scaled products are proposed with a D that goes through shared memory. */
+export const mma: Backend = servingGated(products, pairFaults, false, (schedule, { a }) =>
+  isScaled(a.dtype) ? { ...schedule, epi: "direct" } : schedule,
+);
 
 function supports(target: Target): Verdict {
   return targetVerdict(

@@ -94,7 +94,12 @@ const products: Backend = {
 };
 
 /** The backend; a step of a gated product's epilogue takes columns of both sums, from two places of tensor memory. */
-export const tcgen05: Backend = servingGated(products, undefined, true);
+export const tcgen05: Backend = servingGated(products, undefined, true, (schedule, { a }) =>
+  // Beside factors two accumulators fit where they share columns, and halves of a tile share none.
+  isScaled(a.dtype) && schedule.overlappedColumns !== 0
+    ? { ...schedule, overlappedColumns: 0, accumulators: 1 }
+    : schedule,
+);
 
 function supports(target: Target): Verdict {
   return targetVerdict(

@@ -1,7 +1,7 @@
 /** A backend that serves gated products, by schedules and programs of the product of all columns of B. */
 
 import type { Diagnostic, Problem, Schedule, Target, Verdict } from "@tilewright/core";
-import { BLOCK_SCALE, dtypes, err, isScaled, ok } from "@tilewright/core";
+import { BLOCK_SCALE, dtypes, err, isScaled, ok, roundUp, SCALE_ROWS } from "@tilewright/core";
 import type { Backend } from "./backend.ts";
 import {
   fieldFaults,
@@ -57,8 +57,6 @@ const unserved = (at: string, message: string, hint: string): Diagnostic => ({
   hint,
 });
 
-const noFactors = "scale factors of B come in blocks of its columns, which the halves of a tile have not";
-
 const inTurn =
   "scale factors of B are those of Wg's columns, then those of Wu's, and its columns come in turn";
 
@@ -74,6 +72,21 @@ function hasFewFactors({ blockScales }: Problem, { tile }: Schedule): boolean {
   return blockScales?.b !== "128x128" || commonRows(half, BLOCK_SCALE) >= Math.min(half, LEAST_SHARED);
 }
 
+/** Schedules whose halves are whole blocks of factors, in a ring that fits beside their columns: made of those that are narrower. */
+function* wholeBlocks(schedules: Iterable<Schedule>): Iterable<Schedule> {
+  const seen = new Set<string>();
+  for (const schedule of schedules) {
+    if (!Array.isArray(schedule.tile)) continue;
+    const [m = 0, n = 0, k = 0] = schedule.tile.map(Number);
+    for (let stages = Number(schedule.stages); stages > 0; stages--) {
+      const wider = { ...schedule, tile: [m, roundUp(n, 2 * SCALE_ROWS), k], stages };
+      const text = JSON.stringify(wider);
+      if (!seen.has(text)) yield wider;
+      seen.add(text);
+    }
+  }
+}
+
 /** What keeps columns of two factors in turn from being copied. `served`: the backend has bulk tensor copies for them. */
 function interleavedFaults({ k, b }: Problem, served: boolean): readonly Diagnostic[] {
   if (!served) {
@@ -87,11 +100,12 @@ function interleavedFaults({ k, b }: Problem, served: boolean): readonly Diagnos
   return [unserved("problem.k", message, hint)];
 }
 
-/** The backend with gated products and quantised outputs among what it serves. `more`: what the backend has to say of schedules beside what all have in common; `interleaved`: whether it serves columns in turn. */
+/** The backend with gated products and quantised outputs among what it serves. `more`: what the backend has to say of schedules beside what all have in common; `interleaved`: whether it serves columns in turn; `adapted`: a schedule of the product as pairs take it. */
 export function servingGated(
   backend: Backend,
   more: (schedule: Schedule, problem: Problem, target: Target) => readonly Diagnostic[] = () => [],
   interleaved = false,
+  adapted: (schedule: Schedule, problem: Problem) => Schedule = (schedule) => schedule,
 ): Backend {
   const faultsOf = (problem: Problem, schedule: Schedule, target: Target): readonly Diagnostic[] => {
     const product = productOf(problem);
@@ -106,18 +120,24 @@ export function servingGated(
     if (unpaired !== null) return [fault("schedule.tile", unpaired, "fewer warps along n, or a wider tile")];
     return [];
   };
-  /** Those of the product that can be paired; where its tiles are narrower than a pair, wider ones. */
+  /** Those of the product that can be paired; where its tiles are narrower than a pair, or than blocks of factors of both halves, wider ones. */
   function* pairedSchedules(...[problem, ...rest]: Parameters<Backend["schedules"]>): Iterable<Schedule> {
     const [target] = rest;
     const product = productOf(problem);
     const isPaired = (schedule: Schedule): boolean => faultsOf(problem, schedule, target).length === 0;
     let found = false;
-    for (const schedule of backend.schedules(product, ...rest)) {
+    for (const unpaired of backend.schedules(product, ...rest)) {
+      const schedule = adapted(unpaired, problem);
       if (!hasFewFactors(problem, schedule) || !isPaired(schedule)) continue;
       found = true;
       yield schedule;
     }
     if (found) return;
+    if (isScaled(problem.a.dtype)) {
+      for (const schedule of wholeBlocks(backend.schedules(product, ...rest)))
+        if (isPaired(adapted(schedule, problem))) yield adapted(schedule, problem);
+      return;
+    }
     for (const columns of [2 * PAIRED_RUN, BULK_FACTORS.vectors])
       for (const schedule of widerSchedules(backend.schedules(product, ...rest), columns, WIDENED))
         if (isPaired(schedule)) yield schedule;
@@ -126,7 +146,7 @@ export function servingGated(
   const servedBySome = (problem: Problem, target: Target): Verdict => {
     for (const _ of pairedSchedules(problem, target)) return ok(true);
     const nearest = nearestFaults(backend.schedules(productOf(problem), target), (schedule) =>
-      faultsOf(problem, schedule, target),
+      faultsOf(problem, adapted(schedule, problem), target),
     );
     const hint =
       problem.gated === "interleaved"
@@ -141,13 +161,14 @@ export function servingGated(
       const verdict = backend.accepts(productOf(problem), target);
       if (problem.gated === undefined) return verdict;
       const found = verdict.ok ? [] : [...verdict.error];
-      if (isScaled(problem.a.dtype))
-        return err([
-          ...found,
-          unserved("problem.gated", noFactors, "leave gated out, or use a dtype without scale factors"),
-        ]);
-      if (problem.gated === "interleaved" && problem.blockScales !== undefined)
-        found.push(unserved("problem.gated", inTurn, "use --gated halves, or matrices"));
+      if (problem.gated === "interleaved" && (isScaled(problem.a.dtype) || problem.blockScales !== undefined))
+        found.push(
+          unserved(
+            "problem.gated",
+            inTurn,
+            `use --gated halves${isScaled(problem.a.dtype) ? "" : ", or matrices"}`,
+          ),
+        );
       if (problem.gated === "interleaved") found.push(...interleavedFaults(problem, interleaved));
       return found.length > 0 ? err(found) : servedBySome(problem, target);
     },

@@ -25,7 +25,7 @@ export function randomSchedule(random: Random, problem: Problem, target: Target)
       ? [atom.m * pick(random, [1, 2, 4, 8]), atom.n * pick(random, [2, 4, 8, 16])]
       : [atom.m * random.integer(1, 3), atom.n * pick(random, [1, 2, 3, 4, 8])];
     const [tileM, tileN] = scaled
-      ? [SCALE_ROWS * pick(random, [1, 1, 2]), SCALE_ROWS]
+      ? [SCALE_ROWS * pick(random, [1, 1, 2]), SCALE_ROWS * (problem.gated === undefined ? 1 : 2)]
       : [warpM * random.integer(1, 3), warpN * random.integer(1, 3)];
     // A block tile far beyond the problem only repeats masked work.
     if (!scaled && (tileM > 2 * problem.m + 64 || tileN > 2 * problem.n + 64)) continue;

@@ -157,7 +157,7 @@ export const groups: Readonly<Record<string, readonly BadInput[]>> = {
         "--dtype mxf4 --schedule copy=direct",
         "--dtype mxf8 --schedule copy=direct",
         "--dtype nvf4 --schedule tile=128x128x32",
-        "--dtype mxf8 --op ffn",
+        "--dtype mxf8 --op ffn --gated interleaved",
         "--dtype bf16 --d-dtype mxf8",
         "--dtype bf16 --d-dtype mxf8 --epilogue quantize(32,f32)",
         "--dtype bf16 --d-dtype e4m3 --epilogue quantize(32,u8)",

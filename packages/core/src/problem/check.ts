@@ -206,7 +206,7 @@ function secondMatrixFaults(problem: Problem): readonly (readonly [string, strin
   if (batch.kind === "strided" && batch.strideB !== packedStride(b, k, n))
     found.push(["batch.strideB", "the matrices of each factor follow each other", "leave strideB out"]);
   if ([problem.a, b].some(({ dtype }) => dtypes[dtype].kind === "scaled"))
-    found.push(["b.dtype", "the second matrix has no scale factors beside it", "use a dtype without"]);
+    found.push(["b.dtype", "the second matrix has no scale factors beside it", "use --gated halves"]);
   return found;
 }
 

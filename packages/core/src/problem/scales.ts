@@ -4,7 +4,8 @@
  *
  * Memory order of bytes, the one that tensor cores and cuBLAS take: blocks of 512 bytes for 128 rows and 4 factors, those of one 128 rows one behind the other;
  * in a block factor j of row r is byte 16 (r % 32) + 4 (r / 32) + j. Blocks are whole: what stands behind the last row is never used, and what
- * stands behind the last factor along K meets zeros, so that it may be anything but NaN.
+ * stands behind the last factor along K meets zeros, so that it may be anything but NaN. Those of a gated product's second factor stand behind those of the
+ * first, in blocks that begin with its own first column.
  */
 import { roundUp } from "../divisors.ts";
 import type { DType } from "../dtype.ts";
@@ -28,8 +29,10 @@ export interface ScaleMatrix {
   readonly format: ScaleFormat;
   /** Elements of K under one factor. */
   readonly block: number;
-  /** Rows of A, or columns of B. */
+  /** Rows of A, or columns of B: of a gated product those of both factors. */
   readonly rows: number;
+  /** Rows whose blocks begin with the first of them: all, or those of one factor of a gated product. */
+  readonly of: number;
   /** Factors of a row. */
   readonly factors: number;
   /** Blocks of 512 bytes along the rows and along K. */
@@ -42,14 +45,19 @@ export interface ScaleMatrix {
   readonly allBytes: number;
 }
 
+/** Parts of an operand's factors that begin in blocks of their own: those of both factors of a gated product. */
+const halvesOf = ({ gated }: Problem, which: "a" | "b" | "d"): 1 | 2 =>
+  which === "b" && gated !== undefined ? 2 : 1;
+
 /** The factors of A or B, or of a quantised D, which lie as those of the A that it becomes; null where its dtype has none. */
 export function scaleMatrix(problem: Problem, which: "a" | "b" | "d"): ScaleMatrix | null {
   const { dtype } = problem[which];
   if (!isScaled(dtype)) return null;
   const { block, scale } = scaledTypes[dtype];
-  const rows = which === "b" ? problem.n : problem.m;
+  const of = which === "b" ? problem.n : problem.m;
+  const halves = halvesOf(problem, which);
   const factors = Math.ceil((which === "d" ? problem.n : problem.k) / block);
-  const blocks = [Math.ceil(rows / SCALE_ROWS), Math.ceil(factors / SCALE_FACTORS)] as const;
+  const blocks = [halves * Math.ceil(of / SCALE_ROWS), Math.ceil(factors / SCALE_FACTORS)] as const;
   const bytes = blocks[0] * blocks[1] * SCALE_WORDS * SCALE_FACTORS;
   const { batch } = problem;
   const shared = batch.kind === "strided" && batch[strideNames[which]] === 0;
@@ -58,7 +66,8 @@ export function scaleMatrix(problem: Problem, which: "a" | "b" | "d"): ScaleMatr
   return {
     format: scale,
     block,
-    rows,
+    rows: halves * of,
+    of,
     factors,
     blocks,
     bytes,
@@ -116,7 +125,7 @@ export function blockFactors(problem: Problem, which: "a" | "b"): BlockFactors |
   const form = problem.blockScales?.[which];
   if (form === undefined) return null;
   const each = form === "1x128" ? 1 : BLOCK_SCALE;
-  const halves = which === "b" && problem.gated !== undefined ? 2 : 1;
+  const halves = halvesOf(problem, which);
   const of = which === "a" ? problem.m : problem.n;
   const rows = halves * Math.ceil(of / each);
   const factors = Math.ceil(problem.k / BLOCK_SCALE);
@@ -165,9 +174,10 @@ export const scaleRowOf = (word: number): number =>
   Math.floor(word / SCALE_FACTORS) + (word % SCALE_FACTORS) * SCALE_LANES;
 
 /** Byte of a factor in one problem's matrix. */
-export const scaleOffset = ({ blocks }: ScaleMatrix, row: number, factor: number): number => {
-  const block = Math.floor(row / SCALE_ROWS) * blocks[1] + Math.floor(factor / SCALE_FACTORS);
-  return (block * SCALE_WORDS + scaleWordOf(row)) * SCALE_FACTORS + (factor % SCALE_FACTORS);
+export const scaleOffset = ({ of, blocks }: ScaleMatrix, row: number, factor: number): number => {
+  const inHalf = row % of;
+  const block = factorRow({ each: SCALE_ROWS, of }, row) * blocks[1] + Math.floor(factor / SCALE_FACTORS);
+  return (block * SCALE_WORDS + scaleWordOf(inHalf)) * SCALE_FACTORS + (factor % SCALE_FACTORS);
 };
 
 /** Codes of all problems of a batch out of memory order: rows of codes, one problem behind the other. */

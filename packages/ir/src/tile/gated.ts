@@ -2,7 +2,16 @@
  * Gated products: from the program of the product of 2n columns to one whose tiles hold gate and up columns of the same columns of D. A tile of B has both, first
  * those of the gate, in two copies, from one matrix or two; the accumulator's columns then pair at half its width, in the registers of one thread, and the epilogue stores half as many.
  */
-import { dtypes, type Problem, productColumns, upBuffer, upFactor, WEIGHT_COLUMNS } from "@tilewright/core";
+import {
+  dtypes,
+  isScaled,
+  type Problem,
+  productColumns,
+  SCALE_ROWS,
+  upBuffer,
+  upFactor,
+  WEIGHT_COLUMNS,
+} from "@tilewright/core";
 import { add, lit, mul, v } from "./expr.ts";
 import { entryName, factorsOfHalves } from "./gemm.ts";
 import { matrixLayout } from "./matrixLayout.ts";
@@ -98,6 +107,8 @@ export function pairingFault(program: TileProgram, problem: Problem): string | n
     return `factors of half its tiles' ${width} columns are no multiple of 128 bytes, where bulk copies write`;
   if (vectors && problem.n % FACTORS_A_COPY !== 0)
     return `factors of its second ${problem.n} columns begin inside 16 bytes, where no bulk copy does`;
+  if (isScaled(b.dtype) && width % (2 * SCALE_ROWS) !== 0)
+    return `half its tiles' ${width} columns is no multiple of ${SCALE_ROWS}, of which a block has the factors`;
   const run = b.layout === "row" ? (2 * SPAN_BITS) / dtypes[b.dtype].bits : 0;
   if (run > 0 && width % run !== 0)
     return `half a tile of a row-major B has ${width / 2} columns, no multiple of ${run / 2}`;

@@ -299,9 +299,9 @@ export function factorsOfHalves(
   columns: number,
   whole: View,
 ): { readonly buffer: Buffer; readonly b: View; readonly beside: View } | null {
-  const [buffer, blocks] = [factorBuffer(problem, "b", columns), blockFactors(problem, "b")];
-  if (buffer === null || blocks === null) return null;
-  const each = commonRows(columns, blocks.each);
+  const buffer = factorBuffer(problem, "b", columns);
+  if (buffer === null) return null;
+  const each = commonRows(columns, blockFactors(problem, "b")?.each ?? SCALE_ROWS);
   const row = mul(v("nt"), columns / each);
   const view = (first: Expr): View => ({
     ...whole,

@@ -253,6 +253,7 @@ function* factorFaults(subject: Subject, site: Site, stmt: Mma): Iterable<Fault>
       yield { at: site, message: `multiplies ${dtype} without its factors`, hint: "write scaled SFA, SFB" };
       continue;
     }
+    if (side === "b") yield* besideFaults(site, stmt, view);
     const { block } = scaledTypes[dtype];
     const [rows, k] = side === "a" ? stmt.a.extent : [stmt.b.extent[1], stmt.b.extent[0]];
     if (rows % SCALE_ROWS !== 0 || k % (block * SCALE_FACTORS) !== 0) {
