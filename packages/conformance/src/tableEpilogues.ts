@@ -282,7 +282,7 @@ export function addQuantized(table: Table): void {
       epilogue: "silu(acc) * up | quantize(32,u8)",
     },
   );
-  if (!isScaled(dtype))
+  if (!isScaled(dtype) && !isNarrow(dtype) && !isNarrow(bDType ?? dtype))
     table.add(
       "quantised, gated, two matrices",
       { m: 45, n: 96, k: 40 },
