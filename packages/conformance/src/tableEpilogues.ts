@@ -1,5 +1,5 @@
 /** Rows of the epilogue: each step alone, steps after one another, what reductions store. */
-import { activationNames, type DType, isScaled, type Random } from "@tilewright/core";
+import { activationNames, type DType, type Random } from "@tilewright/core";
 import { isNarrow } from "./narrow.ts";
 import { pick } from "./random.ts";
 import { even, layouts, ragged, type Table } from "./tableRows.ts";
@@ -282,7 +282,7 @@ export function addQuantized(table: Table): void {
       epilogue: "silu(acc) * up | quantize(32,u8)",
     },
   );
-  if (!isScaled(dtype) && !isNarrow(dtype) && !isNarrow(bDType ?? dtype))
+  if (!isNarrow(dtype) && !isNarrow(bDType ?? dtype))
     table.add(
       "quantised, gated, two matrices",
       { m: 45, n: 96, k: 40 },
