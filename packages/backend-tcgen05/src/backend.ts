@@ -16,6 +16,7 @@ import {
   hasFeature,
   isScaled,
   type Problem,
+  quantizeOf,
   scaledTypes,
   type Target,
   type Verdict,
@@ -93,13 +94,21 @@ const products: Backend = {
   lower,
 };
 
+/** Columns of each sum that a load has beside factors. */
+const FACTORED_COLUMNS = 16;
+
 /** The backend; a step of a gated product's epilogue takes columns of both sums, from two places of tensor memory. */
-export const tcgen05: Backend = servingGated(products, undefined, true, (schedule, { a }) =>
+export const tcgen05: Backend = servingGated(products, undefined, true, (schedule, problem) => {
+  if (!isScaled(problem.a.dtype)) return schedule;
   // Beside factors two accumulators fit where they share columns, and halves of a tile share none.
-  isScaled(a.dtype) && schedule.overlappedColumns !== 0
-    ? { ...schedule, overlappedColumns: 0, accumulators: 1 }
-    : schedule,
-);
+  const apart =
+    schedule.overlappedColumns === 0 ? schedule : { ...schedule, overlappedColumns: 0, accumulators: 1 };
+  // ptxas 13.0 spills 4 to 8 bytes of gelu and of biases with more columns; groups of an output take theirs whole.
+  const columns = Number(apart.loadColumns);
+  return quantizeOf(problem) === null
+    ? { ...apart, loadColumns: Math.min(columns, FACTORED_COLUMNS) }
+    : apart;
+});
 
 function supports(target: Target): Verdict {
   return targetVerdict(

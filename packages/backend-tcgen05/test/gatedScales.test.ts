@@ -83,6 +83,9 @@ const sizes = [
   [512, 2048, 7168, experts("counts")],
   [4096, 2048, 7168, quantised("mxf8", 32)],
   [4096, 2048, 7168, quantised("nvf4", 16)],
+  // ptxas spilled these where a load had 32 columns of each sum, or 64.
+  [70, 1000, 7168, { act: "gelu" }],
+  [1000, 2000, 256, { epilogue: "silu(acc + bg[n]) * (up + bu[n])" }],
 ] as const;
 
 test
