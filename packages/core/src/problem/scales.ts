@@ -173,10 +173,12 @@ export const scaleWordOf = (row: number): number =>
 export const scaleRowOf = (word: number): number =>
   Math.floor(word / SCALE_FACTORS) + (word % SCALE_FACTORS) * SCALE_LANES;
 
-/** Byte of a factor in one problem's matrix. */
-export const scaleOffset = ({ of, blocks }: ScaleMatrix, row: number, factor: number): number => {
-  const inHalf = row % of;
-  const block = factorRow({ each: SCALE_ROWS, of }, row) * blocks[1] + Math.floor(factor / SCALE_FACTORS);
+/** Byte of a factor in one problem's matrix; rows behind the last one are those of its block that nothing reads. */
+export const scaleOffset = ({ rows, of, blocks }: ScaleMatrix, row: number, factor: number): number => {
+  const half = Math.min(Math.floor(row / of), rows / of - 1);
+  const inHalf = row - half * of;
+  const blockRow = half * Math.ceil(of / SCALE_ROWS) + Math.floor(inHalf / SCALE_ROWS);
+  const block = blockRow * blocks[1] + Math.floor(factor / SCALE_FACTORS);
   return (block * SCALE_WORDS + scaleWordOf(inHalf)) * SCALE_FACTORS + (factor % SCALE_FACTORS);
 };
 
