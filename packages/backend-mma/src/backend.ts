@@ -126,7 +126,7 @@ const pairFaults = (schedule: Schedule, problem: Problem): readonly Diagnostic[]
           fault(
             "warp",
             "groups of 16 columns and 64 x 64 sums take more registers than there are",
-            "another backend, or groups of 32",
+            "smaller warps, groups of 32, or another backend",
           ),
         ]
       : []),

@@ -6,6 +6,7 @@ export { type Case, checkCase, type Oracles } from "./check.ts";
 export { type CaseData, caseData, type DataKind, type RuntimeScalars } from "./data.ts";
 export { type Fault, type Planted, plant, programFaults } from "./faults.ts";
 export { fileCheck } from "./fileCheck.ts";
+export { type GatedScales, gatedScales, scaledExperts, scaledQuantized } from "./gatedScales.ts";
 export { type HandEdit, handEdits, handEditsOf } from "./handEdits.ts";
 export { differing, judge, type Stored, sameBytes } from "./judge.ts";
 export { type Run, type RunOptions, Session } from "./launch.ts";

@@ -151,7 +151,7 @@ export function servingGated(
     const hint =
       problem.gated === "interleaved"
         ? "use --gated halves, or rows of A and B at whole 16 bytes"
-        : "use another backend, or a column-major B";
+        : `use another backend${problem.b.layout === "row" ? ", or a column-major B" : ""}`;
     return err([unserved("problem.gated", noSchedule(nearest ?? [], "a gated product: "), hint)]);
   };
   const { kernel } = backend;

@@ -150,7 +150,11 @@ export function blockFactors(problem: Problem, which: "a" | "b"): BlockFactors |
 
 /** The row of factors of a row of A (column of B). */
 export const factorRow = ({ each, of }: Pick<BlockFactors, "each" | "of">, row: number): number =>
-  Math.floor(row / of) * Math.ceil(of / each) + Math.floor((row % of) / each);
+  rowInHalf(each, of, row, Math.floor(row / of));
+
+/** The row of factors, `each` rows to one, of a row of a half, which has `of` rows and begins in a row of factors of its own. */
+const rowInHalf = (each: number, of: number, row: number, half: number): number =>
+  half * Math.ceil(of / each) + Math.floor((row - half * of) / each);
 
 /** Between the factors of neighbouring problems of a batch, in elements of the buffer that kernels see: words of four codes, or factors; 0 where they share them, or there are none. */
 export const factorStride = (problem: Problem, which: "a" | "b"): number =>
@@ -176,10 +180,8 @@ export const scaleRowOf = (word: number): number =>
 /** Byte of a factor in one problem's matrix; rows behind the last one are those of its block that nothing reads. */
 export const scaleOffset = ({ rows, of, blocks }: ScaleMatrix, row: number, factor: number): number => {
   const half = Math.min(Math.floor(row / of), rows / of - 1);
-  const inHalf = row - half * of;
-  const blockRow = half * Math.ceil(of / SCALE_ROWS) + Math.floor(inHalf / SCALE_ROWS);
-  const block = blockRow * blocks[1] + Math.floor(factor / SCALE_FACTORS);
-  return (block * SCALE_WORDS + scaleWordOf(inHalf)) * SCALE_FACTORS + (factor % SCALE_FACTORS);
+  const block = rowInHalf(SCALE_ROWS, of, row, half) * blocks[1] + Math.floor(factor / SCALE_FACTORS);
+  return (block * SCALE_WORDS + scaleWordOf(row - half * of)) * SCALE_FACTORS + (factor % SCALE_FACTORS);
 };
 
 /** Codes of all problems of a batch out of memory order: rows of codes, one problem behind the other. */
